@@ -1,0 +1,46 @@
+# With nothing but Python 3.11 or newer (with venv), make and a package index.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# `make run` lets memory_ingest_file read this directory, unless told otherwise.
+export BRAINS_INGEST_ROOTS ?= $(CURDIR)
+
+.PHONY: help run test test-peers check format bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the embedded brain
+	@$(BIN)/brains-gateway serve
+
+test: $(STAMP) ## Set up, then run the whole suite
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -n auto -q
+
+check: $(STAMP) ## Lint and type-check
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(STAMP) ## Format and fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m bench
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "brains-gateway needs Python 3.11 or newer: install it, or name it with make PYTHON=python3.12." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "This Python has no venv: install it (Debian: apt-get install python3-venv)." >&2; exit 1; }
+	@echo "Setting up $(VENV), once; this takes about a minute."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt -e '.[dev]' || \
+	  { echo "The installation failed; what pip says above tells why. Run make again once it is fixed." >&2; exit 1; }
+	@$(BIN)/python -m compileall -q gateway contract $(VENV)/lib > /dev/null || true
+	@touch $@

@@ -1,0 +1,1 @@
+"""The budgets of the design, measured side by side in one run: `python -m bench`."""

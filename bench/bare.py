@@ -1,0 +1,144 @@
+"""What the gateway is compared with: FastMCP as shipped, parts of it, and the SDK below it. Each in its own process."""
+
+import argparse
+import asyncio
+import gc
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from fastmcp import Context, FastMCP
+from fastmcp.tools import ToolResult
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
+from starlette.types import ASGIApp
+
+from bench import canned
+
+_KIND = "BENCH_KIND"
+_FOREVER = 3600
+
+
+def echo_server() -> FastMCP:
+    mcp = FastMCP("bare")
+
+    @mcp.tool
+    async def echo(text: str) -> str:
+        return text
+
+    return mcp
+
+
+def progress_server() -> FastMCP:
+    mcp = FastMCP("bare-progress")
+
+    @mcp.tool
+    async def report(times: int, ctx: Context) -> str:
+        for n in range(times):
+            await ctx.report_progress(n, message="@1234567890123456789 ")
+        return "done"
+
+    @mcp.tool
+    async def hold(ctx: Context) -> str:
+        await ctx.report_progress(0, message="@1234567890123456789 ")
+        await asyncio.sleep(_FOREVER)
+        return "done"
+
+    return mcp
+
+
+@asynccontextmanager
+async def _frozen(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
+    gc.collect()
+    gc.freeze()
+    yield {}
+
+
+def tuned_server() -> FastMCP:
+    """An echo with what the gateway does to FastMCP: no hidden tools/list, and a frozen heap."""
+    mcp = FastMCP("tuned", lifespan=_frozen)
+
+    @mcp.tool
+    async def echo(text: str) -> str:
+        return text
+
+    mcp._mcp_server.get_tool_input_schema = {"echo": {"type": "object"}}.get
+    return mcp
+
+
+def payload_server() -> FastMCP:
+    """The tuned server with an answer the size of a search: what FastMCP alone takes for it."""
+    mcp = FastMCP("payload", lifespan=_frozen)
+    answer = canned.search_result()
+    summary = "\n".join(f"#{n} score={hit['score']} {hit['path']}" for n, hit in enumerate(answer["hits"], start=1))
+
+    @mcp.tool(output_schema={"type": "object"})
+    async def echo(text: str) -> ToolResult:
+        return ToolResult(summary, answer)
+
+    mcp._mcp_server.get_tool_input_schema = {"echo": {"type": "object"}}.get
+    return mcp
+
+
+def low_level_server() -> Server[Any]:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+    async def list_tools(
+        _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="echo", input_schema=schema)])
+
+    async def call_tool(_context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        return CallToolResult(content=[TextContent(type="text", text=str((params.arguments or {})["text"]))])
+
+    return Server(
+        "low-level", get_tool_input_schema={"echo": schema}.get, on_list_tools=list_tools, on_call_tool=call_tool
+    )
+
+
+_FASTMCP: dict[str, Callable[[], FastMCP]] = {
+    "echo": echo_server,
+    "tuned": tuned_server,
+    "payload": payload_server,
+    "progress": progress_server,
+}
+KINDS = (*_FASTMCP, "low-level")
+
+
+def app() -> ASGIApp:
+    """The application of this process; its kind is in the environment, because workers are spawned."""
+    kind = os.environ[_KIND]
+    if kind == "low-level":
+        return low_level_server().streamable_http_app(stateless_http=True)
+    return _FASTMCP[kind]().http_app(stateless_http=True)
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=[*KINDS, "stdio"])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.kind == "stdio":
+        echo_server().run(show_banner=False)
+        return
+    os.environ[_KIND] = arguments.kind
+    uvicorn.run(
+        "bench.bare:app",
+        factory=True,
+        host="127.0.0.1",
+        port=arguments.port,
+        workers=arguments.workers,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+    )
+
+
+if __name__ == "__main__":
+    _main()

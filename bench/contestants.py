@@ -1,0 +1,72 @@
+"""Who is measured: how each is started, what it is asked, and whether it answers correctly."""
+
+import asyncio
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from urllib.parse import quote
+
+from bench import canned
+from bench.client import checked
+from bench.processes import Contestant, running
+from bench.result import Unmeasured
+from bench.upstream import COUNTS_PATH
+from bench.wire import ToolCall, Wire, get, result
+
+ECHO = ToolCall("echo", {"text": canned.QUERY})
+SEARCH = ToolCall("memory_search", {"query": canned.QUERY, "brain": "main"})
+SEARCH_PATH = f"/v1/brains/main/search?q={quote(canned.QUERY)}&top_k=10"
+
+
+def ask(deltas: int, pause: float = 0.0, *, hold: bool = False) -> ToolCall:
+    query = canned.ask_query(deltas, pause, hold=hold)
+    return ToolCall("memory_ask", {"query": query, "brain": "main"}, with_progress=True)
+
+
+def bare(kind: str, workdir: Path, workers: int = 1) -> AbstractContextManager[Contestant]:
+    return running(f"bare {kind}", ["bench.bare", kind, "--workers", str(workers)], workdir)
+
+
+def platform(workdir: Path) -> AbstractContextManager[Contestant]:
+    return running("instant platform", ["bench.upstream"], workdir)
+
+
+def gateway(upstream: Contestant, workdir: Path, workers: int = 1) -> AbstractContextManager[Contestant]:
+    env = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_LOG_FORMAT": "json"}
+    return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env)
+
+
+def counts(upstream: Contestant) -> dict[str, int]:
+    """What the instant platform was asked so far."""
+    told: dict[str, int] = json.loads(asyncio.run(checked(upstream.port, get(COUNTS_PATH))))
+    return told
+
+
+def check(contestant: Contestant, call: ToolCall, wire: Wire) -> None:
+    """One call, looked at: before and after it is measured.
+
+    Raises:
+        Unmeasured: the answer is not what it should be.
+    """
+    contestant.check_alive()
+    body = asyncio.run(checked(contestant.port, call.request(wire)))
+    try:
+        found = result(body)
+    except ValueError:
+        raise Unmeasured(f"{contestant.name} answered {call.tool} with an error: {body[:200]!r}") from None
+    text = str(found["content"][0]["text"])
+    if call.tool == SEARCH.tool:
+        right = (
+            found["structuredContent"] == canned.search_result() and canned.search_result()["hits"][0]["path"] in text
+        )
+    elif contestant.name == "bare payload":
+        right = found["structuredContent"] == canned.search_result()
+    else:
+        right = text == canned.QUERY
+    if not right:
+        raise Unmeasured(f"{contestant.name} did not answer {call.tool} as it should.")
+
+
+def check_platform(upstream: Contestant) -> None:
+    if json.loads(asyncio.run(checked(upstream.port, get(SEARCH_PATH)))) != canned.search_result():
+        raise Unmeasured("The instant platform did not answer a search as it should.")

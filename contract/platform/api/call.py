@@ -1,0 +1,59 @@
+"""What every endpoint works with: the store, and threads to call it in."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, ParamSpec, TypeAlias, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from contract.platform.brains import Brain
+from contract.platform.ingest import Fetch
+from contract.platform.store import Store
+
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
+
+NO_STORE: Final = {"cache-control": "no-store"}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The store, and one set of threads per kind of work, so that slow work only waits for its own kind."""
+
+    store: Store
+    fetch: Fetch | None
+    lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
+    searches: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
+    conversions: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
+
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+BrainEndpoint: TypeAlias = Callable[[Request, Brain], Awaitable[Response]]
+
+
+def platform_of(request: Request) -> Platform:
+    platform: Platform = request.app.state.platform
+    return platform
+
+
+async def in_thread(
+    limiter: CapacityLimiter,
+    work: Callable[Parameters, Result],
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Result:
+    return await to_thread.run_sync(lambda: work(*arguments, **options), limiter=limiter)
+
+
+def in_brain(endpoint: BrainEndpoint) -> Endpoint:
+    """Find the brain in the path before anything of the request is read."""
+
+    async def found(request: Request) -> Response:
+        platform = platform_of(request)
+        brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"])
+        return await endpoint(request, brain)
+
+    return found

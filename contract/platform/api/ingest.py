@@ -1,0 +1,102 @@
+"""Ingest over HTTP: an uploaded file, or the page behind a URL."""
+
+import time
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from contract.platform import convert
+from contract.platform.api import body
+from contract.platform.api.body import KIB, MIB
+from contract.platform.api.call import Platform, in_thread, platform_of
+from contract.platform.api.fields import Fields
+from contract.platform.brains import Brain
+from contract.platform.convert import Kind
+from contract.platform.ingest import FetchRefused, Original
+from contract.platform.refusal import Refused, invalid
+from contract.platform.wire import JsonObject
+
+FILE_LIMIT: Final = 25 * MIB
+# Boundaries, part headers and the other fields.
+MULTIPART_ROOM: Final = 64 * KIB
+URL_LIMIT: Final = 8192
+KINDS: Final[dict[str, Kind]] = {"markdown": "markdown", "text": "text", "pdf": "pdf", "json": "json"}
+REFUSAL_BY_CODE: Final = {
+    "fetch_blocked": "this URL may not be fetched",
+    "fetch_failed": "the page behind this URL could not be fetched",
+}
+
+
+async def ingest_file(request: Request, brain: Brain) -> Response:
+    began = time.perf_counter()
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        raise Refused("unsupported_media_type", "content type must be multipart/form-data")
+    original, fields = await _uploaded(request)
+    wanted = fields.choice("as", tuple(KINDS), "")
+    answer = await _ingest(platform_of(request), brain, original, KINDS.get(wanted))
+    return _timed(answer, began)
+
+
+async def _uploaded(request: Request) -> tuple[Original, Fields]:
+    """The file of the form, spooled to disk while it arrives, and the other fields."""
+    parser = MultiPartParser(
+        request.headers, body.limited(request, FILE_LIMIT + MULTIPART_ROOM), max_files=1, max_fields=8
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise invalid("body is not a valid multipart form with one file") from error
+    try:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise invalid("the form needs a file in the field 'file'")
+        content = await file.read(FILE_LIMIT + 1)
+    finally:
+        await form.close()
+    if len(content) > FILE_LIMIT:
+        raise Refused("payload_too_large", f"file exceeds {FILE_LIMIT} bytes")
+    # A browser may send a whole path; only its last part is a name.
+    name = (file.filename or "").replace("\\", "/").rpartition("/")[2] or "document"
+    return Original(name, file.content_type or "", content), Fields(dict(form))
+
+
+async def ingest_url(request: Request, brain: Brain) -> Response:
+    began = time.perf_counter()
+    url = (await body.fields(request)).text("url", 1, URL_LIMIT)
+    if not _is_web_address(url):
+        raise invalid("url must be a valid http or https URL")
+    platform = platform_of(request)
+    assert platform.fetch is not None  # the route exists only with a fetch
+    try:
+        page = await platform.fetch(url)
+    except FetchRefused as error:
+        raise Refused(error.code, REFUSAL_BY_CODE[error.code]) from error
+    if len(page.body) > FILE_LIMIT:
+        raise Refused("payload_too_large", f"page exceeds {FILE_LIMIT} bytes")
+    return _timed(await _ingest(platform, brain, Original.of_page(page), None), began)
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+
+
+async def _ingest(platform: Platform, brain: Brain, original: Original, wanted: Kind | None) -> JsonObject:
+    intake = platform.store.intake
+    known = await in_thread(platform.lookups, intake.known, brain, original)
+    if known:
+        return known
+    kind = wanted or convert.kind_of(original.content_type, original.name, original.body)
+    converted = await in_thread(platform.conversions, convert.converted, kind, original.body)
+    return await in_thread(platform.writes, intake.store, brain, original, converted, kind)
+
+
+def _timed(answer: JsonObject, began: float) -> Response:
+    return JSONResponse({**answer, "duration_ms": round((time.perf_counter() - began) * 1000)})

@@ -1,0 +1,43 @@
+"""Search over HTTP."""
+
+import time
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from contract.platform.api.call import NO_STORE, in_thread, platform_of
+from contract.platform.api.fields import Fields
+from contract.platform.brains import Brain
+from contract.platform.names import PATH_LIMIT
+from contract.platform.search import SORTS
+
+QUERY_LIMIT: Final = 8192
+SCOPES: Final = ("all", "global", "project", "agent")
+
+
+async def search_brain(request: Request, brain: Brain) -> Response:
+    fields = Fields.of_query(request)
+    text = fields.text("q", 1, QUERY_LIMIT)
+    top_k = fields.integer("top_k", 1, 100, default=10)
+    sort = SORTS[fields.choice("sort", tuple(SORTS), "relevance")]
+    prefixes = scope_prefixes(fields)
+    if inside := (fields.optional_text("path_prefix", 0, PATH_LIMIT + 1) or "").removeprefix("/"):
+        prefixes.append(inside)
+    platform = platform_of(request)
+
+    def answered() -> Response:
+        began = time.perf_counter()
+        found = platform.store.search(brain, text, top_k, sort=sort, prefixes=prefixes)
+        hits = found.records(brain)
+        took_ms = round((time.perf_counter() - began) * 1000)
+        answer = {"query": text, "brain_id": brain.id, "hits": hits, "took_ms": took_ms}
+        return JSONResponse(answer, headers=NO_STORE)
+
+    return await in_thread(platform.searches, answered)
+
+
+def scope_prefixes(fields: Fields) -> list[str]:
+    """A scope is exactly one tree of the memory; `all` is no filter at all."""
+    scope = fields.choice("scope", SCOPES, "all")
+    return [] if scope == "all" else [f"memory/{scope}/"]

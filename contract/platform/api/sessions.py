@@ -1,0 +1,87 @@
+"""Sessions over HTTP: messages, closing, recall."""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from contract.platform import names
+from contract.platform.api import body
+from contract.platform.api.body import MIB
+from contract.platform.api.call import NO_STORE, in_thread, platform_of
+from contract.platform.api.fields import Fields
+from contract.platform.api.search import QUERY_LIMIT, scope_prefixes
+from contract.platform.brains import Brain
+from contract.platform.refusal import invalid
+from contract.platform.sessions import ROLES, Message
+
+MESSAGE_LIMIT: Final = 1_000_000
+# A million characters are at most four million bytes, or twelve of escapes.
+MESSAGE_JSON_LIMIT: Final = 16 * MIB
+
+
+def _session_id(request: Request) -> str:
+    return names.session_id(request.path_params["session"])
+
+
+async def add_message(request: Request, brain: Brain) -> Response:
+    session_id = _session_id(request)
+    message = _message(await body.fields(request, MESSAGE_JSON_LIMIT))
+    platform = platform_of(request)
+    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message)
+    return JSONResponse(record, status_code=201)
+
+
+def _message(fields: Fields) -> Message:
+    role = fields.text("role", 1, 16)
+    if role not in ROLES:
+        raise invalid(f"role must be one of {', '.join(ROLES)}")
+    return Message(
+        role,
+        fields.text("content", 1, MESSAGE_LIMIT),
+        fields.optional_text("name", 1, 128),
+        fields.mapping("metadata"),
+    )
+
+
+async def list_messages(request: Request, brain: Brain) -> Response:
+    session_id = _session_id(request)
+    limit = Fields.of_query(request).integer("limit", 1, 1000, default=200)
+    platform = platform_of(request)
+
+    def listing() -> Response:
+        items = platform.store.sessions.messages(brain, session_id, limit)
+        return JSONResponse({"items": items}, headers=NO_STORE)
+
+    return await in_thread(platform.lookups, listing)
+
+
+async def get_session(request: Request, brain: Brain) -> Response:
+    session_id = _session_id(request)
+    platform = platform_of(request)
+    return JSONResponse(
+        await in_thread(platform.lookups, platform.store.sessions.get, brain, session_id), headers=NO_STORE
+    )
+
+
+async def close_session(request: Request, brain: Brain) -> Response:
+    session_id = _session_id(request)
+    await body.fields(request)
+    platform = platform_of(request)
+    return JSONResponse(await in_thread(platform.writes, platform.store.sessions.close, brain, session_id))
+
+
+async def recall(request: Request, brain: Brain) -> Response:
+    session_id = _session_id(request)
+    fields = await body.fields(request)
+    query = fields.text("query", 1, QUERY_LIMIT)
+    top_k = fields.integer("top_k", 1, 50, default=10)
+    prefixes = scope_prefixes(fields)
+    platform = platform_of(request)
+
+    def answered() -> Response:
+        found = platform.store.sessions.recall(brain, session_id, query, top_k, prefixes)
+        answer = {"chunks": found.records(brain), "session_id": session_id, "brain_id": brain.id}
+        return JSONResponse(answer)
+
+    return await in_thread(platform.searches, answered)

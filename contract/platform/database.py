@@ -1,0 +1,144 @@
+"""The SQLite file: opening, migrating, and lending connections for one transaction at a time."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+BUSY_SECONDS: Final = 10.0
+# On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
+BUSY_ATTEMPTS: Final = 6
+FILE_NAME: Final = "brains.sqlite3"
+SCHEMA_VERSION: Final = 1
+LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+PRAGMAS: Final = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_size_limit = 67108864",
+    # The page cache of the system serves all connections and processes; each keeps little of its own.
+    "PRAGMA mmap_size = 1073741824",
+    "PRAGMA cache_size = -8192",
+)
+
+
+class StoreUnavailable(Exception):
+    """The data directory cannot be used; the message is one sentence for the person who started the server."""
+
+
+class Database:
+    """Lends pooled connections: any number read at once, one writes."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+        # Threads of one process queue here, so that SQLite's polling only settles what is between processes.
+        self._write_turn = threading.Lock()
+
+    @classmethod
+    def open(cls, data_dir: Path, born: Callable[[sqlite3.Connection], None]) -> "Database":
+        """Open or make the file; `born` fills a new one.
+
+        Raises: StoreUnavailable.
+        """
+        file = data_dir / FILE_NAME
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+            file.chmod(0o600)
+            database = cls(file)
+            with closing(database._connect()) as connection:
+                _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+                _migrate(connection, born)
+        except OSError as error:
+            raise StoreUnavailable(f"The data directory {data_dir} cannot be used: {error.strerror}.") from error
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"The brain file {file} cannot be opened: {error}.") from error
+        return database
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view of the file."""
+        with self._lent() as connection:
+            # A deferred BEGIN reads nothing yet; the view is taken by the first statement, which is the one to repeat.
+            connection.execute("BEGIN")
+            _patiently(lambda: connection.execute("SELECT n FROM brains LIMIT 1").fetchone())
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: everything in the block is durable when it ends, or nothing is."""
+        with self._write_turn, self._lent() as connection:
+            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            yield connection
+        except sqlite3.Error:
+            # Its state is not known any more; closing it also rolls back.
+            connection.close()
+            raise
+        except BaseException:
+            self._take_back(connection)
+            raise
+        self._take_back(connection)
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        connection.row_factory = sqlite3.Row
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+        return connection
+
+
+def _patiently(step: Callable[[], object]) -> None:
+    """Repeat a step that found the file locked, a bounded number of times."""
+    for attempt in range(1, BUSY_ATTEMPTS + 1):
+        try:
+            step()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in LOCKED or attempt == BUSY_ATTEMPTS:
+                raise
+            # Switching a new file to WAL is refused at once, without SQLite's own waiting.
+            time.sleep(0.05 * attempt)
+
+
+def _migrate(connection: sqlite3.Connection, born: Callable[[sqlite3.Connection], None]) -> None:
+    """Bring the file to this version, while every other process that opens it waits."""
+    _patiently(lambda: connection.execute("BEGIN EXCLUSIVE"))
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise StoreUnavailable(f"The brain file was written by a newer version of this program (format {version}).")
+    if version == 0:
+        for statement in Path(__file__).with_name("schema.sql").read_text(encoding="utf-8").split(";\n"):
+            connection.execute(statement)
+        born(connection)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")

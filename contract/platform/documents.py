@@ -1,0 +1,150 @@
+"""Document rows: reading, writing and moving them inside a transaction that someone else has begun."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from contract.platform import index, markdown, names
+from contract.platform.brains import Brain
+from contract.platform.refusal import Refused
+from contract.platform.wire import JsonObject, Scalar, now
+
+# Appending has no limit of its own on the wire; SQLite cannot hold a value of more than a thousand million bytes.
+LARGEST_DOCUMENT: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document about to be written. `title` is derived from the content where it is None."""
+
+    path: str
+    content: bytes
+    title: str | None = None
+    source: str = "ingest"
+    content_type: str = "text/markdown"
+    metadata: Mapping[str, Scalar] = field(default_factory=dict)
+    generated: bool = False
+    origin_sha256: str | None = None
+
+
+def document_id(brain: Brain, path: str) -> str:
+    return names.identifier("doc", brain.id, path)
+
+
+def record(brain: Brain, row: sqlite3.Row) -> JsonObject:
+    """The DocumentRecord of the wire. There are no commits here: `commit_sha` names the content."""
+    return {
+        "id": document_id(brain, row["path"]),
+        "brain_id": brain.id,
+        "title": row["title"],
+        "path": row["path"],
+        "source": row["source"],
+        "content_type": row["content_type"],
+        "byte_size": row["byte_size"],
+        "checksum_sha256": row["checksum_sha256"],
+        "metadata": json.loads(row["metadata"]),
+        "commit_sha": row["checksum_sha256"][:40],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+        "deleted_at": None,
+    }
+
+
+def missing(path: str) -> Refused:
+    return Refused("not_found", f"document not found: {path}")
+
+
+def find(connection: sqlite3.Connection, brain: Brain, path: str) -> sqlite3.Row | None:
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM documents WHERE brain = ? AND path = ?", (brain.n, path)
+    ).fetchone()
+    return row
+
+
+def require(connection: sqlite3.Connection, brain: Brain, path: str) -> sqlite3.Row:
+    row = find(connection, brain, path)
+    if row is None:
+        raise missing(path)
+    return row
+
+
+def content(connection: sqlite3.Connection, document: int) -> bytes:
+    return bytes(connection.execute("SELECT content FROM bodies WHERE document = ?", (document,)).fetchone()[0])
+
+
+def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3.Row:
+    """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
+    if len(draft.content) > LARGEST_DOCUMENT:
+        raise Refused("payload_too_large", f"a document may hold at most {LARGEST_DOCUMENT} bytes")
+    text = draft.content.decode("utf-8", "replace")
+    moment = now()
+    connection.execute(
+        """
+        INSERT INTO documents (brain, path, title, source, content_type, byte_size, checksum_sha256, metadata,
+                               generated, origin_sha256, created_at, updated_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (brain, path) DO UPDATE SET
+            title = excluded.title, source = excluded.source, content_type = excluded.content_type,
+            byte_size = excluded.byte_size, checksum_sha256 = excluded.checksum_sha256, metadata = excluded.metadata,
+            generated = excluded.generated, origin_sha256 = coalesce(excluded.origin_sha256, origin_sha256),
+            updated_at = excluded.updated_at
+        """,
+        (
+            brain.n,
+            draft.path,
+            draft.title or markdown.title_of(text, otherwise=names.stem(draft.path)),
+            draft.source,
+            draft.content_type,
+            len(draft.content),
+            hashlib.sha256(draft.content).hexdigest(),
+            json.dumps(dict(draft.metadata), ensure_ascii=False),
+            draft.generated,
+            draft.origin_sha256,
+            moment,
+            moment,
+        ),
+    )
+    row = require(connection, brain, draft.path)
+    connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (row["n"], draft.content))
+    index.replace(connection, brain.n, row, text)
+    return row
+
+
+def append(connection: sqlite3.Connection, brain: Brain, path: str, addition: bytes) -> None:
+    row = find(connection, brain, path)
+    if row is None:
+        write(connection, brain, Draft(path, addition))
+        return
+    kept = Draft(
+        path,
+        content(connection, row["n"]) + addition,
+        title=row["title"],
+        source=row["source"],
+        content_type=row["content_type"],
+        metadata=json.loads(row["metadata"]),
+    )
+    write(connection, brain, kept)
+
+
+def remove(connection: sqlite3.Connection, brain: Brain, path: str) -> None:
+    row = require(connection, brain, path)
+    index.remove(connection, brain.n, row["n"])
+    connection.execute("DELETE FROM documents WHERE n = ?", (row["n"],))
+
+
+def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> None:
+    """Rename a document. Another document in the way is a conflict, unless its bytes are the same."""
+    row = require(connection, brain, path)
+    if path == to:
+        return
+    occupant = find(connection, brain, to)
+    if occupant is not None:
+        if occupant["checksum_sha256"] != row["checksum_sha256"]:
+            raise Refused("conflict", f"document already exists: {to}")
+        remove(connection, brain, to)
+    connection.execute("UPDATE documents SET path = ?, updated_at = ? WHERE n = ?", (to, now(), row["n"]))
+    text = content(connection, row["n"]).decode("utf-8", "replace")
+    index.replace(connection, brain.n, require(connection, brain, to), text)

@@ -1,0 +1,58 @@
+"""The full-text index of a brain: one FTS5 table per brain, kept in step with its documents."""
+
+import json
+import sqlite3
+
+from contract.platform import markdown, names, words
+
+# Title, tags, text, grams: a word in the title says more about a chunk than one in its text.
+COLUMN_WEIGHTS = (4.0, 2.0, 1.0, 1.0)
+
+
+def table(brain: int) -> str:
+    return f"words_{brain:d}"
+
+
+def create(connection: sqlite3.Connection, brain: int) -> None:
+    name = table(brain)
+    weights = ", ".join(map(str, COLUMN_WEIGHTS))
+    connection.execute(
+        f"CREATE VIRTUAL TABLE {name} USING fts5"
+        "(title, tags, text, grams, tokenize = 'porter unicode61 remove_diacritics 2')"
+    )
+    connection.execute(f"INSERT INTO {name} ({name}, rank) VALUES ('rank', 'bm25({weights})')")
+
+
+def drop(connection: sqlite3.Connection, brain: int) -> None:
+    connection.execute(f"DROP TABLE {table(brain)}")
+
+
+def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, text: str) -> None:
+    """Index the document anew; one whose path search does not cover is only taken out."""
+    remove(connection, brain, document["n"])
+    if not names.is_indexed(document["path"]):
+        return
+    title, note = document["title"], markdown.read(text)
+    tags = f"{note.tags} {json.loads(document['metadata']).get('tags') or ''}".strip()
+    pieces = markdown.chunks(note.body)
+    for ordinal, piece in enumerate(pieces):
+        chunk = connection.execute(
+            "INSERT INTO chunks (document, ordinal) VALUES (?, ?)", (document["n"], ordinal)
+        ).lastrowid
+        connection.execute(
+            f"INSERT INTO {table(brain)} (rowid, title, tags, text, grams) VALUES (?, ?, ?, ?, ?)",
+            (chunk, title, tags, piece, words.grams(f"{title}\n{tags}\n{piece}")),
+        )
+    connection.execute("UPDATE brains SET chunks = chunks + ? WHERE n = ?", (len(pieces), brain))
+
+
+def remove(connection: sqlite3.Connection, brain: int, document: int) -> None:
+    rows = connection.execute("SELECT n FROM chunks WHERE document = ?", (document,)).fetchall()
+    if rows:
+        connection.executemany(f"DELETE FROM {table(brain)} WHERE rowid = ?", [(row["n"],) for row in rows])
+        connection.execute("DELETE FROM chunks WHERE document = ?", (document,))
+        connection.execute("UPDATE brains SET chunks = chunks - ? WHERE n = ?", (len(rows), brain))
+
+
+def chunk_count(connection: sqlite3.Connection, document: int) -> int:
+    return int(connection.execute("SELECT count(*) FROM chunks WHERE document = ?", (document,)).fetchone()[0])

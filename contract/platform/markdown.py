@@ -1,0 +1,122 @@
+"""Markdown as the platform reads it: front matter, titles, chunks, sentences."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from contract.platform import words
+from contract.platform.names import TITLE_LIMIT
+
+# A chunk is closed once it has this many words, and nothing longer than the second number stays in one piece.
+FULL, LONGEST = 150, 250
+LONGEST_CHARACTERS: Final = 2400
+# A heading opens a new chunk only behind this much text, or outlines would shatter.
+BEFORE_HEADING: Final = 40
+
+FRONT_MATTER: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+FIELD: Final = re.compile(r"^([A-Za-z_][\w-]*):[ \t]*(.*(?:\n[ \t]+.*|\n- .*)*)", re.MULTILINE)
+HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+BLOCK: Final = re.compile(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", re.MULTILINE)
+FENCE: Final = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+SENTENCE_END: Final = re.compile(
+    r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n(?=\s*(?:[-*+•]|\d+[.)])\s)|\n\s*\n|\n(?=\s{0,3}#)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A document's text with its front matter read."""
+
+    title: str | None
+    tags: str
+    body: str
+
+
+def read(text: str) -> Note:
+    matched = FRONT_MATTER.match(text)
+    if not matched:
+        return Note(None, "", text)
+    fields = {key.lower(): value for key, value in FIELD.findall(matched[1].replace("\r\n", "\n"))}
+    title = scalar(fields.get("name", "")) or scalar(fields.get("title", "")) or None
+    return Note(title, " ".join(re.findall(r"[^\s,\[\]\"']+", fields.get("tags", ""))), text[matched.end() :])
+
+
+def scalar(raw: str) -> str:
+    """A one-value field as YAML writes it; what is not understood is taken as it stands."""
+    text = " ".join(raw.split())
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text[1:-1]
+    if text.startswith("'") and text.endswith("'") and len(text) > 1:
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+def title_of(text: str, otherwise: str) -> str:
+    """Front matter name, else first heading, else first line with words in it, else the given one."""
+    note = read(text)
+    if note.title:
+        return note.title[:TITLE_LIMIT]
+    heading = next((match[1] for match in HEADING.finditer(note.body) if match[1].strip()), "")
+    first_line = next((line for line in note.body.splitlines() if line.strip()), "")
+    return " ".join((heading or first_line).split())[:TITLE_LIMIT].strip() or otherwise[:TITLE_LIMIT]
+
+
+def chunks(body: str) -> list[str]:
+    """The body in pieces of some 150 to 250 words, each a stretch of the text as it stands; at least one."""
+    cuts: list[tuple[int, int]] = []
+    start, end, size = 0, 0, 0
+    for block_start, block_end, block_size, is_heading in _blocks(body):
+        overflows = size + block_size > LONGEST or block_end - start > LONGEST_CHARACTERS
+        if size and (size >= FULL or overflows or (is_heading and size >= BEFORE_HEADING)):
+            cuts.append((start, end))
+            size = 0
+        if not size:
+            start = block_start
+        end, size = block_end, size + max(block_size, 1)
+    if size:
+        cuts.append((start, end))
+    return [body[start:end].strip() for start, end in cuts] or [""]
+
+
+def _blocks(body: str) -> Iterator[tuple[int, int, int, bool]]:
+    """Paragraphs, headings and list blocks, none longer than a chunk may be."""
+    fenced = False
+    for block in BLOCK.finditer(body):
+        starts_heading = not fenced and HEADING.match(block[0]) is not None
+        fenced ^= len(FENCE.findall(block[0])) % 2 == 1
+        for start, end in _cut(body, block.start(), block.end()):
+            yield start, end, words.count(body[start:end]), starts_heading and start == block.start()
+
+
+def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A block as it is, or an enormous one in pieces that end with a sentence, or a word, where there is one."""
+    while end - start > LONGEST_CHARACTERS or (end - start > LONGEST and words.count(body[start:end]) > LONGEST):
+        ends = [place for _, _, place in words.spans(body[start : start + LONGEST_CHARACTERS])][:LONGEST]
+        reach = ends[-1] if len(ends) == LONGEST else LONGEST_CHARACTERS
+        window = body[start : start + reach]
+        sentence = max((match.end() for match in SENTENCE_END.finditer(window)), default=0)
+        gap = max(window.rfind(" "), window.rfind("\n")) + 1
+        length = sentence if sentence > reach // 2 else gap if gap > reach // 2 else reach
+        yield start, start + length
+        start += length
+    yield start, end
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence begins and ends; headings, bullets and fences are not part of one."""
+    start = 0
+    for end in [*(match.start() for match in SENTENCE_END.finditer(text)), len(text)]:
+        piece = text[start:end]
+        marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
+        begin = start + (marker.end() if marker else 0)
+        stop = start + len(piece.rstrip())
+        if begin < stop and not re.match(r"#{1,6}\s|```|~~~|---+$|\|", text[begin:stop]):
+            yield begin, stop
+        start = end

@@ -1,0 +1,227 @@
+"""Finding chunks: which rows the index is asked for, and how well each of them answers the query."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, get_args
+
+from contract.platform import index, names, query, words
+from contract.platform.brains import Brain
+from contract.platform.documents import document_id
+from contract.platform.query import Term
+from contract.platform.wire import JsonObject, Scalar
+
+Sort: TypeAlias = Literal["relevance", "recency", "relevance_then_recency"]
+SORTS: Final[dict[str, Sort]] = {sort: sort for sort in get_args(Sort)}
+
+# Ranking costs SQLite some 3 µs a row, so no more rows than this are ranked: the newest ones, if there are more.
+RANKED: Final = 6000
+# Terms this side of ranking cost a pass over all their rows; beyond these they hardly change the order.
+RERANKING_TERMS: Final = 6
+POOL: Final = 50
+
+# BM25's own constants, with the length of a full chunk as the usual length.
+SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
+HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
+RECIPROCAL_OFFSET: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    score: float
+    path: str
+    title: str
+    text: str
+    ordinal: int
+    document_id: str
+    chunk_id: str
+    metadata: dict[str, Scalar]
+    updated_at: str
+
+    def record(self, brain: Brain, terms: Sequence[Term]) -> JsonObject:
+        return {
+            "score": self.score,
+            "path": self.path,
+            "content": self.text,
+            "brain_id": brain.id,
+            "chunk_id": self.chunk_id,
+            "document_id": self.document_id,
+            "title": self.title,
+            "metadata": self.metadata,
+            "highlights": highlights(self.text, terms),
+            "updated_at": self.updated_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hits in order, with the terms they were found by."""
+
+    hits: list[Hit]
+    terms: list[Term]
+
+    def records(self, brain: Brain) -> list[JsonObject]:
+        return [hit.record(brain, self.terms) for hit in self.hits]
+
+
+def search(
+    connection: sqlite3.Connection,
+    brain: Brain,
+    text: str,
+    top_k: int,
+    *,
+    sort: Sort = "relevance",
+    prefixes: Sequence[str] = (),
+) -> Found:
+    """The best chunks for a query, from paths that begin with every one of the prefixes."""
+    terms = query.parse(connection, brain, text)
+    rows = _pool(connection, brain, terms, top_k, prefixes, newest=sort == "recency")
+    hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
+    return Found(_ordered(hits, sort)[:top_k], terms)
+
+
+def _ordered(hits: list[Hit], sort: Sort) -> list[Hit]:
+    hits = sorted(hits, key=lambda hit: (hit.path, hit.ordinal))
+    if sort == "relevance":
+        return sorted(hits, key=lambda hit: -hit.score)
+    hits.sort(key=lambda hit: hit.updated_at, reverse=True)
+    if sort == "recency":
+        # Chunks of one document are equally recent; the better one leads.
+        hits.sort(key=lambda hit: (hit.updated_at, hit.score), reverse=True)
+    else:
+        hits.sort(key=lambda hit: -hit.score)
+    return hits
+
+
+def _pool(
+    connection: sqlite3.Connection,
+    brain: Brain,
+    terms: list[Term],
+    top_k: int,
+    prefixes: Sequence[str],
+    *,
+    newest: bool,
+) -> list[int]:
+    """The rows worth scoring: those with every term, then those with the rare ones, then any if there was nothing."""
+    name = index.table(brain.n)
+    pool = max(POOL, 2 * top_k)
+    filters = "".join(" AND substr(d.path, 1, length(?)) = ?" for _ in prefixes)
+    joined = "CROSS JOIN chunks AS c ON c.n = w.rowid CROSS JOIN documents AS d ON d.n = c.document" if prefixes else ""
+    statement = f"""
+        SELECT n FROM (
+            SELECT w.rowid AS n, w.rank AS rank FROM {name} AS w {joined}
+            WHERE {name} MATCH ? {filters} ORDER BY w.rowid DESC LIMIT ?
+        ) ORDER BY rank, n DESC LIMIT ?
+    """
+    bounds = [part for prefix in prefixes for part in (prefix, prefix)]
+    found: dict[int, None] = {}
+    for expression, is_last_resort in _expressions(terms):
+        if len(found) >= top_k or (is_last_resort and found and not prefixes):
+            break
+        rows = connection.execute(statement, (expression, *bounds, pool if newest else RANKED, pool))
+        found |= dict.fromkeys(row["n"] for row in rows)
+    return list(found)
+
+
+def _expressions(terms: list[Term]) -> Iterator[tuple[str, bool]]:
+    """FTS5 queries from narrow to wide, each with whether it is only for want of anything better."""
+    known = [term for term in terms if term.chunks]
+    if not known:
+        return
+    if len(known) > 1:
+        yield " AND ".join(term.match for term in known), False
+    rare, common, rows = [known[0]], list[Term](), known[0].chunks
+    for term in known[1:]:
+        rows += term.chunks
+        (rare if rows <= RANKED else common).append(term)
+    chosen = _any(rare)
+    # FTS5 has no optional operand: common terms change the rank of rows that the rare ones have chosen.
+    yield (f"({chosen}) AND ({chosen} OR {_any(common[:RERANKING_TERMS])})" if common else chosen), False
+    if common:
+        yield _any(known), True
+
+
+def _any(terms: Sequence[Term]) -> str:
+    return " OR ".join(term.match for term in terms)
+
+
+def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> list[sqlite3.Row]:
+    marks = ", ".join("?" * len(rows))
+    return connection.execute(
+        f"""
+        SELECT w.title, w.tags, w.text, c.ordinal, d.path, d.metadata, d.updated_at
+        FROM {index.table(brain.n)} AS w CROSS JOIN chunks AS c ON c.n = w.rowid
+        CROSS JOIN documents AS d ON d.n = c.document WHERE w.rowid IN ({marks})
+        """,
+        rows,
+    ).fetchall()
+
+
+def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
+    document = document_id(brain, row["path"])
+    return Hit(
+        score=_score(row["title"], row["tags"], row["text"], terms),
+        path=row["path"],
+        title=row["title"],
+        text=row["text"],
+        ordinal=row["ordinal"],
+        document_id=document,
+        chunk_id=names.identifier("chk", document, row["ordinal"], row["text"]),
+        metadata=json.loads(row["metadata"]),
+        updated_at=row["updated_at"],
+    )
+
+
+def _score(title: str, tags: str, text: str, terms: list[Term]) -> float:
+    """BM25 over all terms, scaled by what a text full of every term would get: above 0, below 1."""
+    in_text = Counter(words.stems(text))
+    columns = [(title, Counter(words.stems(title))), (tags, Counter(words.stems(tags))), (text, in_text)]
+    length = 1 - LENGTH_SHARE + LENGTH_SHARE * sum(in_text.values()) / USUAL_LENGTH
+    total = 0.0
+    for term in terms:
+        weighted = zip(index.COLUMN_WEIGHTS, columns, strict=False)
+        frequency = sum(weight * term.count_in(column, stems) for weight, (column, stems) in weighted)
+        total += term.weight * frequency / (frequency + SATURATION * length)
+    return min(max(round(total / sum(term.weight for term in terms), 6), 0.000001), 0.999999)
+
+
+def highlights(text: str, terms: Sequence[Term]) -> list[str]:
+    """A few stretches of the text around the terms, as they stand there."""
+    keys = {term.key for term in terms if not term.is_gram}
+    places = [(start, end) for word, start, end in words.spans(text) if words.stem_of(word) in keys]
+    places += [(at, at + len(term.key)) for term in terms if term.is_gram and (at := text.find(term.key)) >= 0]
+    cuts: list[str] = []
+    reached = -1
+    for start, end in sorted(places):
+        if len(cuts) == HIGHLIGHTS:
+            break
+        if start >= reached:
+            begin = _word_boundary(text, max(0, start - HIGHLIGHT_REACH), start)
+            reached = _word_boundary(text, min(len(text), end + HIGHLIGHT_REACH), end)
+            cuts.append(text[begin:reached].strip())
+    return cuts
+
+
+def _word_boundary(text: str, place: int, inner: int) -> int:
+    """Move a cut inwards to white space, unless there is none between it and the word it must keep."""
+    if place in {0, len(text)}:
+        return place
+    step = 1 if place < inner else -1
+    for at in range(place, inner, step):
+        if text[at].isspace():
+            return at
+    return place
+
+
+def blended(primary: Found, context: Found, top_k: int) -> Found:
+    """Two results merged by reciprocal rank, the context counting half."""
+    hits = {hit.chunk_id: hit for hit in [*context.hits, *primary.hits]}
+    scores = dict.fromkeys(hits, 0.0)
+    for found, weight in ((primary, 1.0), (context, 0.5)):
+        for rank, hit in enumerate(found.hits, start=1):
+            scores[hit.chunk_id] += weight / (RECIPROCAL_OFFSET + rank)
+    best = 1.5 / RECIPROCAL_OFFSET
+    merged = [replace(hit, score=round(scores[key] / best, 6)) for key, hit in hits.items()]
+    return Found(_ordered(merged, "relevance")[:top_k], [*primary.terms, *context.terms])

@@ -1,0 +1,195 @@
+"""Sessions of a brain: messages in order, what was extracted from them, and how they ended."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from contract.platform import documents, extract, names, reflect, words
+from contract.platform.brains import Brain
+from contract.platform.database import Database
+from contract.platform.documents import Draft
+from contract.platform.refusal import Refused
+from contract.platform.search import Found, blended, search
+from contract.platform.wire import JsonObject, now
+
+ROLES: Final = ("system", "user", "assistant", "tool")
+# Recall listens to this much of the conversation.
+RECENT_MESSAGES, RECENT_CHARACTERS, SALIENT_WORDS = 6, 4000, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    content: str
+    name: str | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+class Sessions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, brain: Brain, session_id: str, message: Message) -> JsonObject:
+        """Append a message, and extract from what is waiting unless the message says not yet."""
+        with self._database.writing() as connection:
+            session = _find_or_create(connection, brain, session_id)
+            moment = now()
+            seq = _last_seq(connection, session["n"]) + 1
+            connection.execute(
+                "INSERT INTO messages (session, seq, role, content, name, metadata, created_at) VALUES (?,?,?,?,?,?,?)",
+                (
+                    session["n"],
+                    seq,
+                    message.role,
+                    message.content,
+                    message.name,
+                    json.dumps(dict(message.metadata)),
+                    moment,
+                ),
+            )
+            connection.execute("UPDATE sessions SET updated_at = ? WHERE n = ?", (moment, session["n"]))
+            if message.metadata.get("skip_extract") is not True:
+                _extract(connection, brain, session, message)
+            return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
+
+    def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
+        """The newest messages in the order they came; a session nobody has written to has none."""
+        with self._database.reading() as connection:
+            session = _find(connection, brain, session_id)
+            rows = [] if session is None else _messages(connection, session["n"], limit)
+        return [_record(brain, session_id, row) for row in rows]
+
+    def get(self, brain: Brain, session_id: str) -> JsonObject:
+        with self._database.reading() as connection:
+            session = _find(connection, brain, session_id)
+            if session is None:
+                raise Refused("not_found", f"session not found: {session_id}")
+            return {
+                "session_id": session_id,
+                "brain_id": brain.id,
+                "message_count": _last_seq(connection, session["n"]),
+                "created_at": session["created_at"],
+                "updated_at": session["updated_at"],
+                "ended_at": session["ended_at"],
+            }
+
+    def close(self, brain: Brain, session_id: str) -> JsonObject:
+        """End a session with a reflection on its messages; ending it again changes nothing."""
+        with self._database.writing() as connection:
+            session = _find(connection, brain, session_id)
+            if session is None:
+                return _closed(session_id, now(), None)
+            last = _last_seq(connection, session["n"])
+            if session["reflected_up_to"] < last:
+                session = _reflect(connection, brain, session, last)
+            return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
+
+    def recall(self, brain: Brain, session_id: str, query: str, top_k: int, prefixes: list[str]) -> Found:
+        """A search that also listens to the end of the conversation."""
+        with self._database.reading() as connection:
+            found = search(connection, brain, query, top_k, prefixes=prefixes)
+            session = _find(connection, brain, session_id)
+            context = "" if session is None else _salient(connection, session["n"])
+            if not context:
+                return found
+            return blended(found, search(connection, brain, context, top_k, prefixes=prefixes), top_k)
+
+
+def _find(connection: sqlite3.Connection, brain: Brain, session_id: str) -> sqlite3.Row | None:
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM sessions WHERE brain = ? AND id = ?", (brain.n, session_id)
+    ).fetchone()
+    return row
+
+
+def _find_or_create(connection: sqlite3.Connection, brain: Brain, session_id: str) -> sqlite3.Row:
+    moment = now()
+    connection.execute(
+        "INSERT INTO sessions (brain, id, created_at, updated_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (brain.n, session_id, moment, moment),
+    )
+    row = _find(connection, brain, session_id)
+    assert row is not None
+    return row
+
+
+def _last_seq(connection: sqlite3.Connection, session: int) -> int:
+    return int(
+        connection.execute("SELECT ifnull(max(seq), 0) FROM messages WHERE session = ?", (session,)).fetchone()[0]
+    )
+
+
+def _messages(connection: sqlite3.Connection, session: int, limit: int) -> list[sqlite3.Row]:
+    newest_first = connection.execute(
+        "SELECT * FROM messages WHERE session = ? ORDER BY seq DESC LIMIT ?", (session, limit)
+    ).fetchall()
+    return newest_first[::-1]
+
+
+def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
+    """The SessionMessageRecord of the wire, which never carries metadata."""
+    named = {} if row["name"] is None else {"name": row["name"]}
+    return {
+        "id": names.identifier("msg", brain.id, session_id, row["seq"]),
+        "session_id": session_id,
+        "role": row["role"],
+        "content": row["content"],
+        **named,
+        "created_at": row["created_at"],
+    }
+
+
+def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message) -> None:
+    waiting = connection.execute(
+        "SELECT seq, role, content FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
+        (session["n"], session["extracted_up_to"]),
+    ).fetchall()
+    actor = message.metadata.get("actor_id")
+    actor_id = {"actor_id": actor} if isinstance(actor, str) else {}
+    for row in waiting:
+        if row["role"] == "user":
+            extract.remember(connection, brain, row["content"], {"session_id": session["id"], **actor_id})
+    connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
+
+
+def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int) -> sqlite3.Row:
+    turns = [reflect.Turn(row["role"], row["content"]) for row in _messages(connection, session["n"], last)]
+    reflection = reflect.reflect(turns)
+    path = names.reflection_path(session["id"])
+    draft = Draft(
+        path,
+        reflect.written(session["id"], reflection).encode(),
+        title=f"Reflection on session {session['id']}",
+        source="reflect",
+        metadata={"session_id": session["id"], "outcome": reflection.outcome},
+        generated=True,
+    )
+    documents.write(connection, brain, draft)
+    connection.execute(
+        "UPDATE sessions SET reflected_up_to = ?, reflection = ?, ended_at = ? WHERE n = ?",
+        (last, json.dumps({**reflection.record(), "path": path}), now(), session["n"]),
+    )
+    row = _find(connection, brain, session["id"])
+    assert row is not None
+    return row
+
+
+def _closed(session_id: str, ended_at: str, reflection: JsonObject | None) -> JsonObject:
+    return {
+        "session_id": session_id,
+        "reflection_status": "no_result" if reflection is None else "completed",
+        **({} if reflection is None else {"reflection": reflection}),
+        "reflection_attempted": reflection is not None,
+        "ended_at": ended_at,
+        "method": "rule-based",
+    }
+
+
+def _salient(connection: sqlite3.Connection, session: int) -> str:
+    """The telling words of the last messages, the latest words first."""
+    recent = [row["content"][-RECENT_CHARACTERS:] for row in _messages(connection, session, RECENT_MESSAGES)]
+    said = [word for content in recent for word, _, _ in words.spans(content) if not words.is_stop_word(word)]
+    runs = [run for content in recent for run in words.UNSPACED.findall(content)]
+    return " ".join([*dict.fromkeys(reversed(said))][:SALIENT_WORDS] + runs[-2:])

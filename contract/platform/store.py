@@ -1,0 +1,62 @@
+"""The whole platform without HTTP, on one SQLite file; every method may be called from any thread."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from contract.platform import brains, names
+from contract.platform.brains import Brain
+from contract.platform.database import Database, StoreUnavailable
+from contract.platform.ingest import Intake
+from contract.platform.library import Library
+from contract.platform.search import Found, Sort, search
+from contract.platform.sessions import Sessions
+from contract.platform.stages import Stages
+
+__all__ = ["Store", "StoreUnavailable"]
+
+
+class Store:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.documents = Library(database)
+        self.sessions = Sessions(database)
+        self.intake = Intake(database)
+        self.stages = Stages(database)
+
+    @classmethod
+    def open(cls, data_dir: Path) -> "Store":
+        """Open the brains kept in a directory, or begin there with one brain called Main.
+
+        Raises: StoreUnavailable.
+        """
+        return cls(Database.open(data_dir, _first_brain))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def brains(self) -> list[Brain]:
+        with self._database.reading() as connection:
+            return brains.every(connection)
+
+    def brain(self, reference: str) -> Brain:
+        with self._database.reading() as connection:
+            return brains.find(connection, reference)
+
+    def create_brain(self, name: str, slug: str | None = None, visibility: str = "private") -> Brain:
+        with self._database.writing() as connection:
+            return brains.create(connection, name, slug or names.brain_slug(name), visibility)
+
+    def delete_brain(self, brain: Brain) -> None:
+        with self._database.writing() as connection:
+            brains.delete(connection, brain)
+
+    def search(
+        self, brain: Brain, text: str, top_k: int, *, sort: Sort = "relevance", prefixes: Sequence[str] = ()
+    ) -> Found:
+        with self._database.reading() as connection:
+            return search(connection, brain, text, top_k, sort=sort, prefixes=prefixes)
+
+
+def _first_brain(connection: sqlite3.Connection) -> None:
+    brains.create(connection, "Main", "main", "private")

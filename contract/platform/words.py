@@ -1,0 +1,69 @@
+"""Words as the search index sees them: tokens, stems, stop words, and bigrams for scripts without spaces."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from contract.platform.stem import porter
+
+# Hiragana, katakana, Han (with extension A and compatibility ideographs) and Hangul syllables.
+RANGES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+UNSPACED: Final = re.compile(f"[{RANGES}]+")
+# A combining mark continues the word it stands in, as it does for SQLite's unicode61 tokenizer.
+WORD: Final = re.compile(rf"[^\W_{RANGES}]+(?:[\u0300-\u036f]+[^\W_{RANGES}]*)*")
+GRAM_SOURCE: Final = re.compile(rf"[{RANGES}]+|(?<=[{RANGES}])[^\W_{RANGES}]+|[^\W_{RANGES}]+(?=[{RANGES}])")
+
+STOP_WORDS: Final = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
+
+
+@lru_cache(maxsize=65_536)
+def stem_of(word: str) -> str:
+    return porter(folded(word))
+
+
+def folded(word: str) -> str:
+    """Lower case without diacritics."""
+    if word.isascii():
+        return word.lower()
+    marks_apart = unicodedata.normalize("NFD", word)
+    return "".join(character for character in marks_apart if not unicodedata.combining(character)).lower()
+
+
+def spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """Every word of a script with spaces, with its place, in order."""
+    for match in WORD.finditer(text):
+        yield match[0], match.start(), match.end()
+
+
+def stems(text: str) -> list[str]:
+    return [stem_of(word) for word, _, _ in spans(text)]
+
+
+def is_stop_word(word: str) -> bool:
+    return folded(word) in STOP_WORDS
+
+
+def bigrams(run: str) -> list[str]:
+    """Overlapping pairs of a run; a lone character stands for itself."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+def grams(text: str) -> str:
+    """What the index holds besides the text itself, so that scripts without spaces can be found.
+
+    The last character of each run is added alone, so that every character begins some gram. Words of other scripts
+    that touch a run are added too, because SQLite's tokenizer takes both for one word.
+    """
+    parts: list[str] = []
+    for piece in GRAM_SOURCE.findall(text):
+        parts += [*bigrams(piece), piece[-1]] if UNSPACED.match(piece) else [piece]
+    return " ".join(parts)
+
+
+def count(text: str) -> int:
+    """How many words the text has, two characters of an unspaced script counting as one."""
+    unspaced = sum(len(run) for run in UNSPACED.findall(text))
+    return sum(1 for _ in spans(text)) + (unspaced + 1) // 2

@@ -1,0 +1,5 @@
+"""`python -m gateway` is `brains-gateway`."""
+
+from gateway.cli import main
+
+main()

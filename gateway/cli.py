@@ -1,0 +1,93 @@
+"""The `brains-gateway` command. It imports what a command needs when the command is known."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gateway import __version__
+
+_DESCRIPTION = "One MCP endpoint for the brain you already run. With no platform configured, an embedded brain is used."
+_EPILOG = "Settings are environment variables that begin with BRAINS_; the README lists them."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = _parser().parse_args(argv)
+    # Before FastMCP is imported: its own logging and its update check are not wanted here.
+    os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
+    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    from gateway.settings import BadSetting
+    from gateway.startup import CannotStart
+
+    try:
+        _run(arguments)
+    except BadSetting as error:
+        _exit(str(error), 2)
+    except CannotStart as error:
+        _exit(str(error), 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from gateway.settings import load
+
+    if arguments.command == "platform":
+        settings = load(data_dir=arguments.data_dir, upstream_url=None)
+    elif arguments.command == "serve":
+        settings = load(host=arguments.host, port=arguments.port)
+    else:
+        settings = load()
+    from gateway import commands
+
+    match arguments.command:
+        case "serve":
+            commands.serve(settings, arguments.workers)
+        case "stdio":
+            commands.stdio(settings)
+        case "platform":
+            commands.platform(settings, arguments.host, arguments.port, arguments.token)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("brains-gateway", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"brains-gateway {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve MCP over Streamable HTTP", epilog=_EPILOG)
+    serve.add_argument("--host", help="address to listen on (default: BRAINS_HOST, or 127.0.0.1)")
+    serve.add_argument("--port", type=_port, help="port to listen on (default: BRAINS_PORT, or 8787)")
+    serve.add_argument("--workers", type=_workers, default=1, help="processes that share the port (default: 1)")
+
+    stdio = commands.add_parser("stdio", help="serve MCP over standard input and output", epilog=_EPILOG)
+    stdio.add_argument("--surface", choices=["memory"], default="memory", help="vocabulary of tools (default: memory)")
+
+    platform = commands.add_parser("platform", help="run the embedded brain alone, as a platform", epilog=_EPILOG)
+    platform.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    platform.add_argument("--port", type=_port, default=8788, help="port to listen on (default: 8788)")
+    platform.add_argument("--token", help="bearer token to require (default: none)")
+    platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError("a port is a whole number from 1 to 65535")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError("workers is a whole number from 1 to 64")
+    return int(text)
+
+
+def _exit(sentence: str, code: int) -> NoReturn:
+    sys.stderr.write(f"brains-gateway: {sentence}\n")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What each command of `brains-gateway` does, once its arguments are read."""
+
+import asyncio
+import gc
+import importlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from gateway import log, welcome
+from gateway.http import HttpOptions, endpoint, leave_with_parent
+from gateway.server import Gateway
+from gateway.settings import BadSetting, Settings, load
+from gateway.startup import check_data_dir, listening_socket, say
+from gateway.surfaces.memory import Memory
+
+_PARENT = "BRAINS_WORKER_OF"
+_DRAIN_SECONDS = 10
+
+
+def serve(settings: Settings, workers: int) -> None:
+    """Streamable HTTP, on this address, until told to stop."""
+    if not settings.is_loopback and settings.token is None:
+        raise BadSetting(
+            f"BRAINS_HOST is {settings.host}, which others can reach, and callers need no token: "
+            "set BRAINS_TOKEN, or listen on 127.0.0.1."
+        )
+    _prepare(settings)
+    listening = listening_socket(settings.host, settings.port)
+    say(*welcome.serving(settings))
+    if workers == 1:
+        uvicorn.Server(_uvicorn_config(http_app(settings))).run(sockets=[listening])
+        return
+    _supervise(settings, workers, listening)
+
+
+def stdio(settings: Settings) -> None:
+    """MCP over standard input and output, for the client that started us."""
+    _prepare(settings)
+    roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
+    gateway = Gateway(settings, roots=roots)
+
+    async def run() -> None:
+        async with gateway.running():
+            await gateway.server(Memory(gateway.brain)).run_stdio_async(show_banner=False)
+
+    asyncio.run(run())
+
+
+def platform(settings: Settings, host: str, port: int, token: str | None) -> None:
+    """The embedded brain alone, as a platform for others."""
+    from gateway.embedded import opened, platform_server
+    from gateway.fetch import Fetcher
+
+    log.configure(settings.log_level, settings.log_format)
+    loopback = settings.model_copy(update={"host": host}).is_loopback
+    if not loopback and token is None:
+        raise BadSetting(f"--host {host} can be reached by others: give a --token, or listen on 127.0.0.1.")
+    store = opened(settings.data_dir)
+    listening = listening_socket(host, port)
+    say(*welcome.platform(host, port, settings.data_dir, token is not None))
+    try:
+        platform_server(store, token, Fetcher()).run(sockets=[listening])
+    finally:
+        store.close()
+
+
+def http_app(settings: Settings) -> ASGIApp:
+    gateway = Gateway(settings, roots=settings.ingest_roots or ())
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
+        _warm_up()
+        async with gateway.running():
+            watch = (
+                asyncio.ensure_future(leave_with_parent(int(os.environ[_PARENT]))) if _PARENT in os.environ else None
+            )
+            try:
+                yield
+            finally:
+                if watch is not None:
+                    watch.cancel()
+
+    options = HttpOptions(settings.max_body, settings.allowed_hosts, settings.allowed_origins)
+    return endpoint(gateway.server(Memory(gateway.brain)), running, options)
+
+
+def worker_app() -> ASGIApp:
+    """The application of one worker process; its settings are in the environment."""
+    settings = load()
+    log.configure(settings.log_level, settings.log_format)
+    return http_app(settings)
+
+
+def _prepare(settings: Settings) -> None:
+    log.configure(settings.log_level, settings.log_format)
+    if settings.upstream_url is None:
+        check_data_dir(settings.data_dir)
+
+
+def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:
+    """Worker processes share the socket; the embedded brain, if any, runs here for all of them."""
+    from uvicorn.supervisors import Multiprocess
+
+    environment = {_PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
+    stop = None
+    if settings.upstream_url is None:
+        from gateway.embedded import EmbeddedBrain
+        from gateway.fetch import Fetcher
+
+        embedded = EmbeddedBrain(settings.data_dir, Fetcher())
+        stop = embedded.stop
+        environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
+        environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
+    os.environ.update(environment)
+    config = _uvicorn_config("gateway.commands:worker_app", workers=workers)
+    try:
+        Multiprocess(config, sockets=[listening]).run()
+    finally:
+        if stop is not None:
+            stop()
+
+
+def _uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        loop="uvloop" if os.name == "posix" else "asyncio",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+
+
+def _warm_up() -> None:
+    """Do now what the first call would otherwise wait for."""
+    for module in ("key_value.aio.adapters.pydantic", "key_value.aio.stores.memory"):
+        importlib.import_module(module)
+    # What is alive now lives for ever: keep the collector from walking it on every pass.
+    gc.collect()
+    gc.freeze()

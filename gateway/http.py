@@ -1,0 +1,107 @@
+"""The HTTP side of the endpoint: brains in the path, the body cap, who may call."""
+
+import hmac
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from fastmcp import FastMCP
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.http import StreamableHTTPASGIApp
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_MCP_PATH = "/mcp"
+_BRAIN_PATH = re.compile(r"/mcp/([^/]+)/?")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """What the operator decides about the endpoint."""
+
+    max_body: int
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+
+
+class OneToken(TokenVerifier):
+    """Lets in whoever brings the one configured bearer token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token.encode()
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if hmac.compare_digest(token.encode(), self._token):
+            return AccessToken(token="", client_id="local", scopes=[])
+        return None
+
+
+def endpoint(mcp: FastMCP, running: Callable[[], AbstractAsyncContextManager[None]], options: HttpOptions) -> ASGIApp:
+    """The whole HTTP application: `/mcp`, `/mcp/{brain}` and `/healthz`."""
+    app = mcp.http_app(
+        path=_MCP_PATH,
+        stateless_http=True,
+        json_response=False,
+        host_origin_protection=True,
+        allowed_hosts=list(options.allowed_hosts),
+        allowed_origins=list(options.allowed_origins),
+    )
+    app.router.routes.append(Route("/healthz", _healthz))
+    inner_lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(started: Starlette) -> AsyncIterator[None]:
+        async with running(), inner_lifespan(started):
+            _raise_body_cap(app, options.max_body)
+            yield
+
+    app.router.lifespan_context = lifespan
+    return BrainInPath(app)
+
+
+class BrainInPath:
+    """Serves `/mcp/{brain}` by the app at `/mcp`, with the brain as the request's ceiling.
+
+    A route with a parameter would do, but then each brain is a protected resource of its own.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (match := _BRAIN_PATH.fullmatch(scope["path"])):
+            state = {**scope.get("state", {}), "brain": match.group(1)}
+            scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
+        await self._app(scope, receive, send)
+
+
+def _raise_body_cap(app: Starlette, max_body: int) -> None:
+    """FastMCP gives no way to the SDK's cap of 4 MiB, which is less than one large memory."""
+    for route in app.router.routes:
+        served = getattr(route, "app", None) or getattr(route, "endpoint", None)
+        while served is not None and not isinstance(served, StreamableHTTPASGIApp):
+            served = getattr(served, "app", None)
+        if served is not None and (manager := served.session_manager) is not None:
+            manager.asgi_app = RequestBodyLimitMiddleware(manager._handle_request, max_body)
+            return
+    raise RuntimeError("the MCP route has no session manager")
+
+
+async def _healthz(_request: Request) -> Response:
+    return JSONResponse({"ok": True})
+
+
+async def leave_with_parent(parent: int) -> None:
+    """End this worker when its supervisor is gone: nobody else would, and the embedded brain went with it."""
+    while os.getppid() == parent:  # noqa: ASYNC110  # no event tells of a parent's death
+        await anyio.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

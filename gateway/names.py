@@ -1,0 +1,107 @@
+"""Ids, paths and derived names: what may stand in a URL, and what the same write is always called."""
+
+import hashlib
+import json
+import re
+import unicodedata
+from urllib.parse import unquote
+
+from gateway.errors import GatewayError
+from gateway.operations import JsonValue
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_PATH_CHARACTERS = re.compile(r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+_DEVICE_NAMES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
+)
+_RESERVED_TREES = re.compile(
+    r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/", re.IGNORECASE
+)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_TITLE_LENGTH = 512
+
+
+def checked_id(value: str, field: str) -> str:
+    """An id that is safe as one segment of a URL.
+
+    Raises:
+        GatewayError: validation_error, naming the field.
+    """
+    if _ID.fullmatch(value) and value.strip("."):
+        return value
+    raise GatewayError(
+        "validation_error",
+        f"{field} must be 1 to 128 letters, digits or any of . : - _ and begin with a letter or digit.",
+    )
+
+
+def checked_path(value: str) -> str:
+    """A path inside a brain that a caller may write to, without its leading slash.
+
+    Raises:
+        GatewayError: validation_error or forbidden, saying what a path looks like.
+    """
+    path = value.removeprefix("/")
+    segments = path.split("/")
+    if not path.lower().endswith(".md") or not all(_is_plain_segment(segment) for segment in segments):
+        raise GatewayError(
+            "validation_error",
+            "path must be a plain relative path that ends in .md, for example memory/global/running.md.",
+        )
+    if _RESERVED_TREES.match(path) or any(segment.startswith("_") for segment in segments):
+        raise GatewayError("forbidden", "That path is reserved for the gateway's own notes. Choose another.")
+    return path
+
+
+def _is_plain_segment(segment: str) -> bool:
+    folded = unicodedata.normalize("NFKC", segment)
+    decoded = unquote(unquote(unquote(folded)))
+    return (
+        _PATH_CHARACTERS.fullmatch(segment) is not None
+        and decoded == folded
+        and "/" not in folded
+        and folded == folded.strip()
+        and not folded.startswith(("-", "~"))
+        and folded.strip(".") != ""
+        and folded.split(".")[0].lower() not in _DEVICE_NAMES
+    )
+
+
+def slug(text: str, *, empty: str, length: int = 64) -> str:
+    """Lower-case ASCII words joined by dashes; `empty` where no letter or digit is left."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:length].rstrip("-") or empty
+
+
+def brain_slug(name: str) -> str:
+    return slug(name, empty=f"brain-{digest(name)[:8]}")
+
+
+def digest(value: JsonValue) -> str:
+    """The sha256 of a value's canonical JSON: equal writes have equal digests."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def title_of(content: str) -> str:
+    """The first heading, else the first line that says something."""
+    heading = _HEADING.search(content[:65_536])
+    text = heading.group(1) if heading else next((line for line in content.splitlines() if line.strip()), "")
+    printable = "".join(c if c.isprintable() else " " for c in text).strip()
+    return " ".join(printable.split())[:_TITLE_LENGTH].strip() or "Untitled"
+
+
+def memory_path(title: str, digest_: str) -> str:
+    return f"memory/global/{slug(title, empty='note')}-{digest_[:12]}.md"
+
+
+def transcript_path(digest_: str) -> str:
+    return f"raw/documents/transcript-{digest_[:12]}.md"
+
+
+def page_path(title: str, digest_: str) -> str:
+    return f"raw/documents/{slug(title, empty='page')}-{digest_[:12]}.md"
+
+
+def checksum(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,158 @@
+"""Everything the process reads from its environment, once, at start."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from gateway.errors import GatewayError
+from gateway.names import checked_id
+
+PREFIX = "BRAINS_"
+
+
+class BadSetting(Exception):
+    """A setting that cannot work, in one sentence that names it and says what to do."""
+
+
+def _comma_separated(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _path_separated(value: Any) -> Any:
+    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
+Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_path_separated)]
+
+
+def _also(*aliases: str) -> Any:
+    """The names agents already have in their environment, besides our own."""
+    return AliasChoices(*aliases)
+
+
+class Settings(BaseSettings):
+    """One frozen object; only the composition root sees it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
+    )
+
+    upstream_url: str | None = Field(
+        None,
+        validation_alias=_also("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
+        description="Root of the platform's API, without `/v1`. Unset: the embedded brain.",
+    )
+    upstream_token: SecretStr | None = Field(
+        None,
+        validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
+        description="Bearer token sent to the platform.",
+    )
+    data_dir: Path = Field(
+        default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
+        description="Where the embedded brain keeps its data.",
+    )
+    default_brain: str | None = Field(
+        None,
+        validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
+        description="Brain used when a call names none. Unset: the first one listed.",
+    )
+    host: str = Field("127.0.0.1", description="Address `serve` listens on.")
+    port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
+    token: SecretStr | None = Field(
+        None, description="Bearer token required of callers over HTTP. Needed to listen beyond loopback."
+    )
+    ingest_roots: Paths | None = Field(
+        None,
+        description="Directories `memory_ingest_file` may read, separated as in PATH. "
+        "Unset: over stdio the working directory; over HTTP none, and the tool is not offered.",
+    )
+    max_body: int = Field(64 * 1024 * 1024, ge=1024, description="Largest request body over HTTP, in bytes.")
+    allowed_hosts: Names = Field((), description="Host names callers may use besides loopback, comma-separated.")
+    allowed_origins: Names = Field((), description="Browser origins that may call, comma-separated.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["auto", "text", "json"] = Field(
+        "auto", description="`auto` is text on a terminal and JSON otherwise."
+    )
+
+    @field_validator("log_level", "log_format", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("upstream_url")
+    @classmethod
+    def _is_root_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            plain = bool(parts.hostname) and not (parts.username or parts.password or parts.query or parts.fragment)
+        except ValueError:
+            plain = False
+        if not plain or parts.scheme not in {"http", "https"}:
+            raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
+        return value.rstrip("/").removesuffix("/v1")
+
+    @field_validator("default_brain")
+    @classmethod
+    def _is_brain(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else checked_id(value, "a brain")
+        except GatewayError as error:
+            raise ValueError(f"is not an id or slug: {error.message}") from None
+
+    @field_validator("ingest_roots")
+    @classmethod
+    def _are_directories(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
+        for root in value or ():
+            if not root.is_dir():
+                raise ValueError(f"names {root}, which is not a directory")
+        return value
+
+    @model_validator(mode="after")
+    def _token_has_a_url(self) -> Self:
+        if self.upstream_token is not None and self.upstream_url is None:
+            raise ValueError(
+                "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
+                "set the URL too, or unset the token to use the embedded brain."
+            )
+        return self
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def load(**overrides: Any) -> Settings:
+    """Settings from the environment, flags first.
+
+    Raises:
+        BadSetting: one sentence, for a person at a terminal.
+    """
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        raise BadSetting(_sentence(error)) from None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return message
+    name = str(first["loc"][0])
+    variable = name if name.isupper() else PREFIX + name.upper()
+    verb = "" if message.startswith(("must", "is ", "names")) else "is not usable: "
+    return f"{variable} {verb}{message[0].lower() + message[1:] if verb else message}".rstrip(".") + "."

@@ -1,0 +1,56 @@
+"""What a command needs before it can run, and what to say when it cannot be had."""
+
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+
+
+class CannotStart(Exception):
+    """Why a command cannot run here, in one sentence with its fix."""
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A bound socket.
+
+    Raises:
+        CannotStart: the port is taken, or the address is not one of this machine.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=False)
+    except socket.gaierror:
+        raise CannotStart(f"{host} is not an address of this machine: choose another with --host.") from None
+    except OSError as error:
+        raise CannotStart(_reason(error, host, port)) from None
+
+
+def _reason(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} is in use: stop what listens there, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} needs more rights than this user has: choose one above 1023 with --port."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is not an address of this machine: choose another with --host."
+    return f"Cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): choose another with --host or --port."
+
+
+def check_data_dir(data_dir: Path) -> None:
+    """Make the data directory if need be.
+
+    Raises:
+        CannotStart: it cannot be made or written to.
+    """
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        writable = os.access(data_dir, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise CannotStart(f"The data directory {data_dir} cannot be written to: choose another with BRAINS_DATA_DIR.")
+
+
+def say(*lines: str) -> None:
+    """Words for the person who started us; stdout is never used, it belongs to MCP over stdio."""
+    sys.stderr.write("\n".join(lines) + "\n")

@@ -1,0 +1,192 @@
+"""What all surfaces share: a tool as data, its arguments checked, its failures worded, one log line a call."""
+
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import structlog
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.tools import Tool, ToolResult
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
+
+from gateway.caller import Call, Caller
+from gateway.errors import GatewayError
+from gateway.operations import JsonObject
+from gateway.surfaces.schema import input_schema
+
+log = structlog.get_logger()
+
+
+class Input(BaseModel):
+    """The arguments of a tool: nothing is coerced, nothing unknown is let through."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nul(cls, data: Any) -> Any:
+        for name, value in data.items() if isinstance(data, dict) else ():
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str) and "\0" in text:
+                    raise ValueError(f"{_printable(name)} must not contain a NUL character")
+            if value == "":
+                raise ValueError(f"{_printable(name)} must not be empty")
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the client sees it."""
+
+    name: str
+    title: str
+    description: str
+    output: JsonObject
+    hints: ToolAnnotations
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[ToolResult]])
+
+
+def tool(spec: ToolSpec) -> Callable[[Handler], Handler]:
+    """Mark a method of a surface as the body of a tool; its `args` annotation is the input."""
+
+    def mark(handler: Handler) -> Handler:
+        handler.spec = spec  # type: ignore[attr-defined]  # functions carry attributes; Callable cannot say so
+        return handler
+
+    return mark
+
+
+class Surface:
+    """One vocabulary of tools. Subclasses mark methods with `@tool` and may word failures their own way."""
+
+    name: ClassVar[str]
+    instructions: ClassVar[str]
+
+    def tools(self) -> list[Tool]:
+        marked = [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
+        return [SurfaceTool.of(self, method) for method in marked if self.offers(method.spec.name)]
+
+    def offers(self, name: str) -> bool:
+        """Whether a tool is served at all."""
+        return True
+
+    def failed(self, error: GatewayError, call: Call) -> ToolResult:
+        body = error.as_json(call.request_id)
+        return ToolResult(f"{error.code}: {error.message}\n{_line(body)}", body, is_error=True)
+
+
+class SurfaceTool(Tool):
+    """A tool whose schema is pinned and whose every failure is one of ours."""
+
+    _surface: Surface = PrivateAttr()
+    _body: Callable[[Any, Call], Awaitable[ToolResult]] = PrivateAttr()
+    _input: type[Input] = PrivateAttr()
+
+    @classmethod
+    def of(cls, surface: Surface, body: Callable[[Any, Call], Awaitable[ToolResult]]) -> "SurfaceTool":
+        spec: ToolSpec = body.spec  # type: ignore[attr-defined]  # put there by @tool
+        input_: type[Input] = inspect.signature(body).parameters["args"].annotation
+        made = cls(
+            name=spec.name,
+            title=spec.title,
+            description=spec.description,
+            parameters=input_schema(input_),
+            output_schema=spec.output,
+            annotations=spec.hints,
+        )
+        made._surface, made._body, made._input = surface, body, input_
+        return made
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        call = Call(current_caller())
+        started = time.perf_counter()
+        status = "cancelled"
+        try:
+            result = await self._body(self._checked(arguments), call)
+            status = "ok"
+            return result
+        except GatewayError as error:
+            status = error.code
+            return self._surface.failed(error, call)
+        except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
+            status = "crashed"
+            log.exception("call.crashed", request_id=call.request_id, tool=self.name)
+            return self._surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
+        finally:
+            log.info(
+                "call.served",
+                request_id=call.request_id,
+                tool=self.name,
+                brain=call.brain,
+                route=call.route,
+                status=status,
+                ms=round((time.perf_counter() - started) * 1000, 1),
+            )
+
+    def _checked(self, arguments: dict[str, Any]) -> Input:
+        try:
+            return self._input.model_validate(arguments)
+        except ValidationError as error:
+            raise GatewayError("validation_error", _sentence(error)) from None
+
+
+def current_caller() -> Caller:
+    """Who calls, from the HTTP request if there is one. Over stdio it is the local user."""
+    try:
+        request = get_http_request()
+    except RuntimeError:
+        return Caller()
+    ceiling: str | None = getattr(request.state, "brain", None)
+    preferred = request.headers.get("x-brain")
+    return Caller(ceiling=ceiling, preferred=preferred)
+
+
+def _line(body: JsonObject) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
+# pydantic's kind of error -> our words for it. `{…}` are the limits the error carries.
+_RULES = {
+    "missing": "is required",
+    "extra_forbidden": "is not an argument of this tool",
+    "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode text",
+    "string_too_short": "must have at least {min_length} character(s)",
+    "string_too_long": "must have at most {max_length:,} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "list_type": "must be a list",
+    "too_short": "must have at least {min_length} entry",
+    "too_long": "must have at most {max_length} entries",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first few things wrong, each as field and rule; never the value, which may be a secret."""
+    problems = [_problem(problem) for problem in error.errors(include_url=False, include_input=False)[:3]]
+    return "; ".join(problems) + "."
+
+
+def _problem(problem: Any) -> str:
+    if problem["type"] == "value_error":
+        return str(problem["msg"]).removeprefix("Value error, ")
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{_printable(part)}" for part in problem["loc"])
+    rule = _RULES.get(problem["type"], "is not valid").format(**problem.get("ctx", {}))
+    return f"{field.removeprefix('.') or 'arguments'} {rule}"
+
+
+def _printable(name: object) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    return text if len(text) <= 64 else text[:64] + "…"

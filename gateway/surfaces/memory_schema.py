@@ -1,0 +1,255 @@
+"""The canonical tools as data: inputs, outputs, annotations. Descriptions are the contract's, word for word."""
+
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from mcp_types import ToolAnnotations
+from pydantic import Field, StringConstraints, model_validator
+
+from gateway.operations import JsonObject
+from gateway.surfaces.base import Input, ToolSpec
+
+# `| None` is for the body of the tool, not for the schema: an argument left out, or sent as null, is None.
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+BrainRef = Annotated[str | None, Field(description="Brain id or slug; the default brain when omitted.")]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Query = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+Slug = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
+
+
+class SearchInput(Input):
+    query: Query
+    brain: BrainRef = None
+    top_k: Annotated[int, Field(ge=1, le=100)] = 10
+    scope: Literal["all", "global", "project", "agent"] | None = None
+    sort: Literal["relevance", "recency", "relevance_then_recency"] | None = None
+
+
+class RecallInput(Input):
+    query: Query
+    brain: BrainRef = None
+    scope: Literal["global", "project", "agent"] | None = None
+    session_id: str | None = None
+    top_k: Annotated[int, Field(ge=1, le=50)] | None = None
+
+
+class RememberInput(Input):
+    content: Annotated[str, StringConstraints(min_length=1, max_length=5_000_000)]
+    title: Annotated[
+        Annotated[str, StringConstraints(min_length=1, max_length=512)] | None,
+        Field(description="derived from first heading if omitted"),
+    ] = None
+    brain: BrainRef = None
+    tags: Annotated[list[Tag], Field(max_length=64)] | None = None
+    path: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
+
+
+class IngestFileInput(Input):
+    path: Annotated[str, Field(description="absolute or relative local path")]
+    brain: BrainRef = None
+    as_: Annotated[Literal["markdown", "text", "pdf", "json"] | None, Field(alias="as")] = None
+
+
+class IngestUrlInput(Input):
+    url: Annotated[str, Field(json_schema_extra={"format": "uri"})]
+    brain: BrainRef = None
+
+    @model_validator(mode="after")
+    def _is_url(self) -> Self:
+        try:
+            parts = urlsplit(self.url)
+            valid = bool(parts.scheme and parts.hostname) and not any(c.isspace() for c in self.url)
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ValueError("url must be a valid URL, for example https://example.com/page")
+        return self
+
+
+class Message(Input):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: NonEmpty
+
+
+class ExtractInput(Input):
+    messages: Annotated[list[Message], Field(min_length=1, max_length=500)]
+    brain: BrainRef = None
+    actor_id: str | None = None
+    session_id: str | None = None
+
+
+class ReflectInput(Input):
+    session_id: NonEmpty
+    brain: BrainRef = None
+
+
+class ConsolidateInput(Input):
+    brain: BrainRef = None
+
+
+class CreateBrainInput(Input):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    slug: Slug | None = None
+    visibility: Literal["private", "tenant", "public"] = "private"
+
+
+class ListBrainsInput(Input):
+    pass
+
+
+class AskInput(Input):
+    query: Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+    brain: BrainRef = None
+    top_k: Annotated[int, Field(ge=1, le=50)] | None = None
+
+
+def _object(required: dict[str, Any] | None = None, **others: Any) -> JsonObject:
+    """An object schema that lets unknown fields through, because platforms add their own."""
+    return {
+        "type": "object",
+        "properties": {**(required or {}), **others},
+        **({"required": sorted(required)} if required else {}),
+    }
+
+
+_STRING: JsonObject = {"type": "string"}
+_NUMBER: JsonObject = {"type": "number"}
+_INTEGER: JsonObject = {"type": "integer"}
+_BOOLEAN: JsonObject = {"type": "boolean"}
+_OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
+_RECEIPT: JsonObject = {"outcome": {"type": "string", "enum": ["stored", "queued"]}, "route": _STRING}
+
+_HITS: JsonObject = {
+    "type": "array",
+    "items": _object({"score": _NUMBER, "path": _STRING, "content": _STRING}),
+}
+_DOCUMENT: JsonObject = {"id": _STRING, "path": _STRING, "byte_size": _NUMBER}
+_BRAIN: JsonObject = {"id": _STRING, "slug": _STRING, "name": _STRING, "visibility": _STRING}
+_CITATION = _object(
+    {
+        "type": {"type": "string", "const": "citation"},
+        "chunk_id": _STRING,
+        "document_id": _STRING,
+        "answer_start": _INTEGER,
+        "answer_end": _INTEGER,
+        "quote": _STRING,
+    }
+)
+_RETRIEVED = _object({"chunk_id": _STRING, "document_id": _STRING, "score": _NUMBER, "preview": _STRING})
+
+
+def _hints(read_only: bool, destructive: bool, idempotent: bool, open_world: bool) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=read_only,
+        destructive_hint=destructive,
+        idempotent_hint=idempotent,
+        open_world_hint=open_world,
+    )
+
+
+_READS = _hints(True, False, True, False)
+_ADDS = _hints(False, False, True, False)
+
+SEARCH = ToolSpec(
+    "memory_search",
+    "Search memory",
+    "Search memory notes in a brain and return matching note content with citations. scope selects the memory "
+    "namespace, and sort controls whether relevance or recency wins.",
+    _object({"query": _STRING, "brain_id": _STRING, "hits": _HITS, "took_ms": _NUMBER}),
+    _READS,
+)
+RECALL = ToolSpec(
+    "memory_recall",
+    "Recall memories",
+    "Recall memories for a query. Pass session_id to weight recent session context; otherwise uses the dedicated "
+    "memory-search surface. scope selects the memory namespace rather than a generic metadata filter.",
+    _object(chunks=_OBJECTS, query=_STRING, brain_id=_STRING, hits=_HITS, took_ms=_NUMBER),
+    _READS,
+)
+REMEMBER = ToolSpec(
+    "memory_remember",
+    "Remember",
+    "Store a new memory (markdown document) in the brain. Returns the created document id and path.",
+    _object(_DOCUMENT, **_RECEIPT),
+    _ADDS,
+)
+INGEST_FILE = ToolSpec(
+    "memory_ingest_file",
+    "Ingest a file",
+    "Ingest a local file (<= 25 MB) into the brain. Returns the ingest result.",
+    _object({"status": _STRING, "path": _STRING}, job_id=_STRING, chunk_count=_NUMBER, reused=_BOOLEAN, **_RECEIPT),
+    _ADDS,
+)
+INGEST_URL = ToolSpec(
+    "memory_ingest_url",
+    "Ingest a URL",
+    "Fetch a URL and ingest its contents into the brain. Uses the server-side /ingest/url endpoint when available; "
+    "otherwise fetches locally and creates a document.",
+    _object(
+        {"path": {"type": "string", "enum": ["server", "fallback"]}},
+        result={"type": "object"},
+        document={"type": "object"},
+        **_RECEIPT,
+    ),
+    _hints(False, False, True, True),
+)
+EXTRACT = ToolSpec(
+    "memory_extract",
+    "Extract memories",
+    "Submit a conversation transcript so the server can asynchronously extract memorable facts. If session_id is "
+    "provided the messages are appended to that session; otherwise a transcript document is created.",
+    _object(
+        {"mode": {"type": "string", "enum": ["session", "transcript"]}},
+        messages=_OBJECTS,
+        document={"type": "object"},
+        **_RECEIPT,
+    ),
+    _hints(False, False, False, False),
+)
+REFLECT = ToolSpec(
+    "memory_reflect",
+    "Reflect on a session",
+    "Close a session and trigger server-side reflection over its messages.",
+    _object(
+        {"reflection_status": _STRING, "reflection_attempted": _BOOLEAN},
+        reflection={"type": ["object", "null"]},
+        ended_at={"type": ["string", "null"]},
+        **_RECEIPT,
+    ),
+    _hints(False, True, True, False),
+)
+CONSOLIDATE = ToolSpec(
+    "memory_consolidate",
+    "Consolidate memory",
+    "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune stale episodic memory).",
+    _object({"result": {}}, **_RECEIPT),
+    _hints(False, True, False, False),
+)
+CREATE_BRAIN = ToolSpec(
+    "memory_create_brain",
+    "Create a brain",
+    "Create a new brain. Generates a slug from the name if one is not provided.",
+    _object(_BRAIN, **_RECEIPT),
+    _ADDS,
+)
+LIST_BRAINS = ToolSpec(
+    "memory_list_brains",
+    "List brains",
+    "List all brains the caller has access to.",
+    _object({"items": {"type": "array", "items": _object(_BRAIN)}}),
+    _READS,
+)
+ASK = ToolSpec(
+    "memory_ask",
+    "Ask",
+    "Ask a question grounded in the brain. Streams answer tokens as MCP progress notifications and returns the final "
+    "answer with citations.",
+    _object(
+        {
+            "answer": _STRING,
+            "citations": {"type": "array", "items": _CITATION},
+            "retrieved": {"type": "array", "items": _RETRIEVED},
+        }
+    ),
+    _READS,
+)

@@ -1,0 +1,96 @@
+"""What a dialect is made of: a table from operation to route, and the shapes a request can have."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from gateway.operations import Args, JsonObject, JsonValue, Op
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file part of a multipart body."""
+
+    name: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a route sends besides its path."""
+
+    params: Mapping[str, str] = field(default_factory=dict)
+    json: JsonObject | None = None
+    upload: Upload | None = None
+
+
+Encoder = Callable[[Args], Body]
+Decoder = Callable[[JsonValue], JsonValue]
+
+
+def as_json(*names: str) -> Encoder:
+    """Send these arguments, where given, as a JSON object."""
+    return lambda args: Body(json={name: args[name] for name in names if args.get(name) is not None})
+
+
+def as_query(**names: str) -> Encoder:
+    """Send arguments as query parameters: `as_query(q="query")` sends `query` as `q`."""
+    return lambda args: Body(params={key: str(args[n]) for key, n in names.items() if args.get(n) is not None})
+
+
+def as_empty_object(_args: Args) -> Body:
+    return Body(json={})
+
+
+def as_upload(args: Args) -> Body:
+    return Body(upload=args["upload"])
+
+
+def unchanged(answer: JsonValue) -> JsonValue:
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one operation is spelled: method, path, encoder, decoder."""
+
+    method: str
+    path: str
+    encode: Encoder = as_empty_object
+    decode: Decoder = unchanged
+
+    @property
+    def name(self) -> str:
+        """How receipts and logs call this route."""
+        return f"{self.method} {self.path}"
+
+    def fill(self, args: Args) -> str:
+        """The path for these arguments, every value quoted as one segment.
+
+        Callers check ids first (`names.checked_id`); counting segments here is the second lock,
+        because an HTTP client silently resolves `..` wherever it is let through.
+        """
+        segments = [_filled(segment, args) for segment in self.path.split("/")]
+        if any(segment in {".", ".."} for segment in segments):
+            raise ValueError("a dot segment reached a URL")
+        return "/".join(segments)
+
+
+def _filled(segment: str, args: Args) -> str:
+    if not segment.startswith("{"):
+        return segment
+    return quote(str(args[segment[1:-1]]), safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one kind of platform spells operations. An operation that is not in the table is absent."""
+
+    name: str
+    routes: Mapping[Op, Route]
+
+
+def json_object(answer: Any) -> JsonObject | None:
+    return answer if isinstance(answer, dict) else None

@@ -1,0 +1,68 @@
+"""From a platform's refusal to ours: which code, and never the platform's own words."""
+
+import math
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from gateway.errors import CATALOGUE, GatewayError
+from gateway.operations import JsonObject, Op
+
+_CODE_BY_STATUS = {
+    400: "validation_error",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "no_brain",
+    408: "timeout",
+    409: "conflict",
+    413: "payload_too_large",
+    415: "validation_error",
+    422: "validation_error",
+    429: "rate_limited",
+    501: "not_implemented",
+    502: "upstream_unavailable",
+    503: "upstream_unavailable",
+    504: "timeout",
+}
+# Codes a platform may send that mean the same here. The rest of its vocabulary is read by status.
+_TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
+_READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
+_NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
+
+
+def says_no_such_route(response: httpx.Response, problem: JsonObject | None) -> bool:
+    """Absence of a route, as opposed to absence of a brain or a document.
+
+    A 404 that a handler wrote carries a problem; a router's own 404 does not, or says "no route for".
+    """
+    if response.status_code in {405, 501}:
+        return True
+    return response.status_code == 404 and (
+        problem is None or _NO_ROUTE.match(str(problem.get("detail", ""))) is not None
+    )
+
+
+def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -> GatewayError:
+    status = response.status_code
+    code = _CODE_BY_STATUS.get(status, "upstream_error")
+    if problem is not None and (said := problem.get("code")) in _TRUSTED_CODES and said in CATALOGUE:
+        code = str(said)
+    elif status == 404 and op in _READS_A_DOCUMENT and "brain not found" not in str((problem or {}).get("detail")):
+        code = "not_found"
+    return GatewayError(code, retry_after_seconds=retry_after(response.headers.get("retry-after")))
+
+
+def retry_after(header: str | None) -> int | None:
+    """Seconds to wait, from either form of Retry-After; None when absent, past or unreadable."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return math.ceil(seconds) if 0 < seconds < 86_400 else None
