@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-_WORDS = (
+_SENTENCES = (
     "the gateway keeps one pooled client per process and puts credentials on each request for its caller because "
     "what is shared between callers leaks sooner or later so the release on Thursday waits for the review of the "
     "retry budget and for the numbers of the second load test which ran on the small machine over the weekend "
-).split()
+)
+_WORDS = _SENTENCES.split()
 _CHUNK_WORDS = 150
 HITS = 10
 QUERY = "what did we decide about the retry budget"

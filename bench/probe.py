@@ -7,11 +7,11 @@ import sys
 import time
 
 import uvloop
+
+from bench import canned
 from gateway.caller import Call
 from gateway.server import Gateway
 from gateway.settings import load
-
-from bench import canned
 
 _QUERY = {"query": canned.QUERY, "top_k": 10, "scope": None, "sort": None}
 

@@ -35,6 +35,8 @@ class Section:
     title: str
     rows: list[Row] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    """Where the time goes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import asyncio
 import json
 import time
 from collections import Counter
+from typing import cast
 
 import uvloop
 
@@ -23,7 +24,7 @@ _SEARCHED = _answer(json.dumps(canned.search_result()).encode())
 _LISTED = _answer(json.dumps(canned.brain_list()).encode())
 _UNKNOWN = _answer(b'{"status":404,"detail":"no route for this","code":"not_found"}', "404 Not Found")
 _RETRIEVED = canned.retrieved()
-counts: Counter[str] = Counter()
+counts: Counter[str] = Counter(search=0, ask=0, list=0, other=0)
 
 
 class InstantPlatform(asyncio.Protocol):
@@ -36,8 +37,8 @@ class InstantPlatform(asyncio.Protocol):
         self._stream: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's, though they do the same.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._stream is not None:

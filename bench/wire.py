@@ -6,6 +6,8 @@ from typing import Any
 
 JsonObject = dict[str, Any]
 PATH = "/mcp"
+# The SDK's own guard wants a port, and takes any.
+HOST = "127.0.0.1:80"
 _PROTOCOL = "io.modelcontextprotocol/"
 
 
@@ -47,13 +49,13 @@ class ToolCall:
 
     def request(self, wire: Wire) -> bytes:
         body = self.body(wire)
-        lines = [f"POST {PATH} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
+        lines = [f"POST {PATH} HTTP/1.1", f"host: {HOST}", f"content-length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in self.headers(wire).items()]
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode()
 
 
 def result(body: bytes) -> JsonObject:

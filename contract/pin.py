@@ -27,7 +27,7 @@ def pinned(tools: list[Tool]) -> list[dict[str, Any]]:
 
 async def listed(command: str, *arguments: str) -> list[Tool]:
     async with Client(StdioTransport(command, list(arguments))) as client:
-        return await client.list_tools()
+        return list(await client.list_tools())
 
 
 def main() -> None:

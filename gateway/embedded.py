@@ -6,12 +6,12 @@ import threading
 from pathlib import Path
 
 import uvicorn
+
 from contract.platform.app import create_app
 from contract.platform.ingest import Fetch as PlatformFetch
 from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store, StoreUnavailable
-
 from gateway.errors import GatewayError
 from gateway.page import Fetch, Page, readable
 from gateway.startup import CannotStart

@@ -10,14 +10,14 @@ from gateway.errors import GatewayError
 from gateway.operations import JsonValue
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_PATH_CHARACTERS = re.compile(r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+_PATH_CHARACTERS = re.compile(r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
 )
 _RESERVED_TREES = re.compile(
     r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/", re.IGNORECASE
 )
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _TITLE_LENGTH = 512
 
 
@@ -48,7 +48,9 @@ def checked_path(value: str) -> str:
             "validation_error",
             "path must be a plain relative path that ends in .md, for example memory/global/running.md.",
         )
-    if _RESERVED_TREES.match(path) or any(segment.startswith("_") for segment in segments):
+    # As a platform may fold it: a name that only looks different is reserved too.
+    folded = unicodedata.normalize("NFKC", path)
+    if _RESERVED_TREES.match(folded) or any(segment.startswith("_") for segment in folded.split("/")):
         raise GatewayError("forbidden", "That path is reserved for the gateway's own notes. Choose another.")
     return path
 
@@ -62,8 +64,8 @@ def _is_plain_segment(segment: str) -> bool:
         and "/" not in folded
         and folded == folded.strip()
         and not folded.startswith(("-", "~"))
-        and folded.strip(".") != ""
-        and folded.split(".")[0].lower() not in _DEVICE_NAMES
+        and not folded.endswith(".")
+        and folded.split(".")[0].strip().lower() not in _DEVICE_NAMES
     )
 
 
@@ -85,10 +87,18 @@ def digest(value: JsonValue) -> str:
 
 def title_of(content: str) -> str:
     """The first heading, else the first line that says something."""
-    heading = _HEADING.search(content[:65_536])
-    text = heading.group(1) if heading else next((line for line in content.splitlines() if line.strip()), "")
+    headings = (_heading(match.group(1)) for match in _HEADING.finditer(content[:65_536]))
+    lines = (line for line in content.splitlines() if line.strip())
+    text = next((heading for heading in headings if heading), None) or next(lines, "")
     printable = "".join(c if c.isprintable() else " " for c in text).strip()
     return " ".join(printable.split())[:_TITLE_LENGTH].strip() or "Untitled"
+
+
+def _heading(text: str) -> str:
+    """A heading's words, without the #s that may close it. By hand: a pattern for them takes quadratic time."""
+    stripped = text.strip()
+    opened = stripped.rstrip("#")
+    return opened.rstrip() if not opened or opened[-1].isspace() else stripped
 
 
 def memory_path(title: str, digest_: str) -> str:

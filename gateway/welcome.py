@@ -55,7 +55,7 @@ def _hosts(settings: Settings) -> list[str]:
 
 
 def _clients(url: str, with_token: bool) -> list[str]:
-    command = str(Path(sys.argv[0]).absolute())
+    command = str(Path(sys.executable).with_name("brains-gateway"))
     header = {"headers": {"Authorization": "Bearer <BRAINS_TOKEN>"}} if with_token else {}
     claude_header = ' --header "Authorization: Bearer <BRAINS_TOKEN>"' if with_token else ""
     return [

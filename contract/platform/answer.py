@@ -115,5 +115,5 @@ def _quotes(hit: Hit) -> Iterator[Quote]:
 
 
 def _covered(sentence: str, terms: Sequence[Term]) -> set[str]:
-    stems = dict.fromkeys(words.stems(sentence), 1)
+    stems, _ = words.tally(sentence, {term.key for term in terms})
     return {term.key for term in terms if term.count_in(sentence, stems)}

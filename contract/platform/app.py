@@ -124,7 +124,9 @@ def problem(code: str, detail: str, headers: Mapping[str, str] | None = None) ->
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return problem(error.code, error.detail)
+    # Some of a body that is too large may still be on its way: the connection is of no more use.
+    too_large = error.code == "payload_too_large"
+    return problem(error.code, error.detail, {"connection": "close"} if too_large else None)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -121,7 +121,7 @@ def _from_html(body: bytes) -> Converted:
     from markdownify import MarkdownConverter
 
     page = BeautifulSoup(body, "html.parser")
-    title = page.title.get_text(" ", strip=True) if page.title else ""
+    title = " ".join(page.title.get_text().split()) if page.title else ""
     for element in page([*WITHOUT_WORDS, "head"]):
         element.decompose()
     try:

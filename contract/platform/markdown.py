@@ -91,22 +91,23 @@ def _blocks(body: str) -> Iterator[tuple[int, int, int, bool]]:
     for block in BLOCK.finditer(body):
         starts_heading = not fenced and HEADING.match(block[0]) is not None
         fenced ^= len(FENCE.findall(block[0])) % 2 == 1
-        for start, end in _cut(body, block.start(), block.end()):
-            yield start, end, words.count(body[start:end]), starts_heading and start == block.start()
+        for start, end, size in _cut(body, block.start(), block.end()):
+            yield start, end, size, starts_heading and start == block.start()
 
 
-def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A block as it is, or an enormous one in pieces that end with a sentence, or a word, where there is one."""
-    while end - start > LONGEST_CHARACTERS or (end - start > LONGEST and words.count(body[start:end]) > LONGEST):
+def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """A block with its size, or an enormous one in pieces that end with a sentence, or a word, where there is one."""
+    while end - start > LONGEST_CHARACTERS or words.count(body[start:end]) > LONGEST:
         ends = [place for _, _, place in words.spans(body[start : start + LONGEST_CHARACTERS])][:LONGEST]
         reach = ends[-1] if len(ends) == LONGEST else LONGEST_CHARACTERS
         window = body[start : start + reach]
         sentence = max((match.end() for match in SENTENCE_END.finditer(window)), default=0)
         gap = max(window.rfind(" "), window.rfind("\n")) + 1
         length = sentence if sentence > reach // 2 else gap if gap > reach // 2 else reach
-        yield start, start + length
+        yield start, start + length, words.count(body[start : start + length])
         start += length
-    yield start, end
+    if start < end:
+        yield start, end, words.count(body[start:end])
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:

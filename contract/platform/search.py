@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
@@ -20,7 +19,7 @@ SORTS: Final[dict[str, Sort]] = {sort: sort for sort in get_args(Sort)}
 RANKED: Final = 6000
 # Terms this side of ranking cost a pass over all their rows; beyond these they hardly change the order.
 RERANKING_TERMS: Final = 6
-POOL: Final = 50
+POOL: Final = 40
 
 # BM25's own constants, with the length of a full chunk as the usual length.
 SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
@@ -176,21 +175,20 @@ def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
 
 def _score(title: str, tags: str, text: str, terms: list[Term]) -> float:
     """BM25 over all terms, scaled by what a text full of every term would get: above 0, below 1."""
-    in_text = Counter(words.stems(text))
-    columns = [(title, Counter(words.stems(title))), (tags, Counter(words.stems(tags))), (text, in_text)]
-    length = 1 - LENGTH_SHARE + LENGTH_SHARE * sum(in_text.values()) / USUAL_LENGTH
+    keys = {term.key for term in terms}
+    columns = [(column, *words.tally(column, keys)) for column in (title, tags, text)]
+    length = 1 - LENGTH_SHARE + LENGTH_SHARE * columns[-1][2] / USUAL_LENGTH
     total = 0.0
     for term in terms:
         weighted = zip(index.COLUMN_WEIGHTS, columns, strict=False)
-        frequency = sum(weight * term.count_in(column, stems) for weight, (column, stems) in weighted)
+        frequency = sum(weight * term.count_in(column, stems) for weight, (column, stems, _) in weighted)
         total += term.weight * frequency / (frequency + SATURATION * length)
     return min(max(round(total / sum(term.weight for term in terms), 6), 0.000001), 0.999999)
 
 
 def highlights(text: str, terms: Sequence[Term]) -> list[str]:
     """A few stretches of the text around the terms, as they stand there."""
-    keys = {term.key for term in terms if not term.is_gram}
-    places = [(start, end) for word, start, end in words.spans(text) if words.stem_of(word) in keys]
+    places = words.places(text, {term.key for term in terms if not term.is_gram})
     places += [(at, at + len(term.key)) for term in terms if term.is_gram and (at := text.find(term.key)) >= 0]
     cuts: list[str] = []
     reached = -1

@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,8 @@ UNSPACED: Final = re.compile(f"[{RANGES}]+")
 # A combining mark continues the word it stands in, as it does for SQLite's unicode61 tokenizer.
 WORD: Final = re.compile(rf"[^\W_{RANGES}]+(?:[\u0300-\u036f]+[^\W_{RANGES}]*)*")
 GRAM_SOURCE: Final = re.compile(rf"[{RANGES}]+|(?<=[{RANGES}])[^\W_{RANGES}]+|[^\W_{RANGES}]+(?=[{RANGES}])")
+
+ASCII_END: Final = "\x7f"
 
 STOP_WORDS: Final = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
 
@@ -39,7 +42,30 @@ def spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def stems(text: str) -> list[str]:
-    return [stem_of(word) for word, _, _ in spans(text)]
+    return [stem_of(word) for word in WORD.findall(text)]
+
+
+def tally(text: str, keys: Collection[str]) -> tuple[Counter[str], int]:
+    """How often each of the stems occurs in the text, and how many words the text has."""
+    found = WORD.findall(text)
+    initials = _initials(keys)
+    likely = (word for word in found if word[0] in initials or word[0] > ASCII_END)
+    return Counter(stem for word in likely if (stem := stem_of(word)) in keys), len(found)
+
+
+def places(text: str, keys: Collection[str]) -> list[tuple[int, int]]:
+    """Where words with one of these stems stand."""
+    initials = _initials(keys)
+    likely = (match for match in WORD.finditer(text) if match[0][0] in initials or match[0][0] > ASCII_END)
+    return [match.span() for match in likely if stem_of(match[0]) in keys]
+
+
+def _initials(keys: Collection[str]) -> set[str]:
+    """What words with these stems can begin with, if in ASCII: stemming leaves the first letter alone.
+
+    Ruling words out by it is what makes scoring a few thousand words cheap.
+    """
+    return {initial for key in keys for initial in (key[:1], key[:1].upper())}
 
 
 def is_stop_word(word: str) -> bool:
@@ -57,6 +83,8 @@ def grams(text: str) -> str:
     The last character of each run is added alone, so that every character begins some gram. Words of other scripts
     that touch a run are added too, because SQLite's tokenizer takes both for one word.
     """
+    if not UNSPACED.search(text):
+        return ""
     parts: list[str] = []
     for piece in GRAM_SOURCE.findall(text):
         parts += [*bigrams(piece), piece[-1]] if UNSPACED.match(piece) else [piece]
@@ -66,4 +94,4 @@ def grams(text: str) -> str:
 def count(text: str) -> int:
     """How many words the text has, two characters of an unspaced script counting as one."""
     unspaced = sum(len(run) for run in UNSPACED.findall(text))
-    return sum(1 for _ in spans(text)) + (unspaced + 1) // 2
+    return len(WORD.findall(text)) + (unspaced + 1) // 2

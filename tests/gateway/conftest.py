@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
+from mcp_types import TextContent
 
 from tests.served import Era, Served, serving
 
@@ -47,7 +48,9 @@ class Agent:
 
 
 def text_of(result: CallToolResult) -> str:
-    return str(result.content[0].text)
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:

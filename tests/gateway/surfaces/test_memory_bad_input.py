@@ -52,7 +52,11 @@ LIMITS: list[tuple[str, dict[str, Any], str]] = [
     ("memory_ingest_url", {"url": "not a url"}, "url must be a valid URL"),
     ("memory_ingest_url", {"url": "/relative"}, "url must be a valid URL"),
     ("memory_extract", {"messages": []}, "messages must have at least 1 entry"),
-    ("memory_extract", {"messages": [{"role": "user", "content": "x"}] * 501}, "messages must have at most 500 entries"),
+    (
+        "memory_extract",
+        {"messages": GOOD["memory_extract"]["messages"] * 501},
+        "messages must have at most 500 entries",
+    ),
     ("memory_extract", {"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role must be one of"),
     ("memory_extract", {"messages": [{"role": "user"}]}, "messages[0].content is required"),
     ("memory_extract", {"messages": ["hello"]}, "messages[0] must be an object"),
@@ -85,7 +89,7 @@ def plain(result: Any) -> str:
     return text
 
 
-@pytest.mark.parametrize(("tool", "wrong", "sentence"), LIMITS, ids=lambda v: str(v)[:40] if isinstance(v, str) else None)
+@pytest.mark.parametrize(("tool", "wrong", "sentence"), LIMITS, ids=[f"{row[0]}-{row[2]}" for row in LIMITS])
 async def test_limits_are_named(web_agent: Agent, tool: str, wrong: dict[str, Any], sentence: str) -> None:
     before = await state_of(web_agent)
     result = await web_agent(tool, **{**GOOD[tool], **wrong})

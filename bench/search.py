@@ -1,0 +1,129 @@
+"""Search on the embedded brain with 100,000 chunks: as the store does it, and over HTTP."""
+
+import asyncio
+import json
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from bench.client import Connection
+from bench.corpus import Corpus
+from bench.processes import running
+from bench.result import Row, Section, Unmeasured, percentile, table, verdict
+from bench.sizes import Sizes
+from bench.streams import run
+from bench.wire import get
+from contract.platform.library import Operation
+from contract.platform.store import Store
+
+_BUDGETS = {"one rare word": 50.0, "two or three words": 50.0, "a whole question": 120.0}
+_BATCH = 100
+_TOP_K = 10
+
+
+def measure(sizes: Sizes, workdir: Path) -> Section:
+    data_dir = workdir / "brain"
+    corpus = Corpus(sizes.chunks)
+    began = time.perf_counter()
+    _load(data_dir, corpus)
+    loading = time.perf_counter() - began
+    chunks = _chunk_count(data_dir)
+    if abs(chunks - sizes.chunks) > sizes.chunks // 100:
+        raise Unmeasured(f"The brain has {chunks:,} chunks instead of {sizes.chunks:,}.")
+    queries = corpus.queries(sizes.queries)
+    direct = _in_process(data_dir, queries)
+    with running("platform", ["gateway", "platform", "--data-dir", str(data_dir)], workdir) as platform:
+        over_http: dict[str, list[float]] = run(_over_http(platform.port, queries))
+    section = Section("Search on the embedded brain")
+    lines = []
+    for kind, budget in _BUDGETS.items():
+        p50, p95 = percentile(over_http[kind], 0.5), percentile(over_http[kind], 0.95)
+        row = Row(
+            f"search on the embedded brain, {chunks:,} chunks: {kind}",
+            f"p50 {p50:.1f} ms, p95 {p95:.1f} ms over HTTP",
+            "",
+            f"p95 ≤ {budget:.0f} ms",
+            verdict(p95 <= budget),
+            "" if p95 <= budget else _blame(direct[kind]),
+        )
+        section.rows.append(row)
+        for how, values in (("store", direct[kind]), ("HTTP, kept alive", over_http[kind])):
+            figures = [percentile(values, share) for share in (0.5, 0.95)]
+            lines.append([kind, how, *(f"{figure:.1f}" for figure in [*figures, max(values)])])
+    section.details = [
+        table(["Query", "Through", "p50 ms", "p95 ms", "worst ms"], lines),
+        f"{chunks:,} chunks of 150 words, loaded in {loading:.0f} s; {sizes.queries} queries of each kind, one at a "
+        "time, each once. Words of queries are as frequent as they are in the text, stop words apart; a rare word is "
+        "in some tens of chunks.",
+    ]
+    return section
+
+
+def _load(data_dir: Path, corpus: Corpus) -> None:
+    store = Store.open(data_dir)
+    try:
+        brain = store.brain("main")
+        batch: list[Operation] = []
+        for path, text in corpus.documents():
+            batch.append(Operation("write", path, text.encode()))
+            if len(batch) == _BATCH:
+                store.documents.batch(brain, batch)
+                batch = []
+        if batch:
+            store.documents.batch(brain, batch)
+    finally:
+        store.close()
+
+
+def _chunk_count(data_dir: Path) -> int:
+    (file,) = data_dir.glob("*.sqlite3")
+    with closing(sqlite3.connect(file)) as connection:
+        return int(connection.execute("SELECT count(*) FROM chunks").fetchone()[0])
+
+
+def _in_process(data_dir: Path, queries: dict[str, list[str]]) -> dict[str, list[float]]:
+    store = Store.open(data_dir)
+    times: dict[str, list[float]] = {kind: [] for kind in queries}
+    try:
+        brain = store.brain("main")
+        for kind, asked in _mixed(queries):
+            began = time.perf_counter()
+            found = store.search(brain, asked, _TOP_K).records(brain)
+            times[kind].append((time.perf_counter() - began) * 1e3)
+            _check(asked, found)
+    finally:
+        store.close()
+    return times
+
+
+async def _over_http(port: int, queries: dict[str, list[str]]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {kind: [] for kind in queries}
+    connection = await Connection.open(port)
+    async with asyncio.timeout(300):
+        for kind, asked in _mixed(queries):
+            request = get(f"/v1/brains/main/search?q={quote(asked)}&top_k={_TOP_K}")
+            began = time.perf_counter()
+            answer = await connection.exchange(request)
+            times[kind].append((time.perf_counter() - began) * 1e3)
+            if answer.status != 200:
+                raise Unmeasured(f"A search was answered {answer.status}: {answer.body[:200]!r}")
+            _check(asked, json.loads(answer.body)["hits"])
+    await connection.close()
+    return times
+
+
+def _mixed(queries: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """One of each kind in turn, so that no kind finds the cache warmer than another."""
+    return [pair for group in zip(*queries.values(), strict=True) for pair in zip(queries, group, strict=True)]
+
+
+def _check(asked: str, hits: list[dict[str, object]]) -> None:
+    words = {word.strip("?") for word in asked.split()}
+    if not hits or not words & set(str(hits[0]["content"]).split()):
+        raise Unmeasured(f"A search for {asked!r} found nothing that has any of it.")
+
+
+def _blame(direct: list[float]) -> str:
+    return f"of which the store's search p95 {percentile(direct, 0.95):.1f} ms; the rest is HTTP and JSON"

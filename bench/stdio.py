@@ -1,0 +1,175 @@
+"""Over stdio: from the start of a process to its answer to tools/list, and what that answer weighs."""
+
+import json
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.processes import ROOT, environment
+from bench.result import Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
+from bench.sizes import Sizes
+
+_BUDGET = 1.1
+_TOKENS = 2_500
+_ANSWER_SECONDS = 30.0
+_IMPORT_RUNS = 5
+_MESSAGES: tuple[dict[str, Any], ...] = (
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+)
+_COUNT_TOKENS = """
+const { encode } = require('gpt-tokenizer');
+const tools = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+process.stdout.write(JSON.stringify(tools.map((tool) => encode(JSON.stringify(tool)).length)));
+"""
+
+
+def listed(module: list[str], env: dict[str, str], workdir: Path) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds from spawn to the answer, and the tools in it.
+
+    Raises:
+        Unmeasured: there was no such answer.
+    """
+    with (workdir / "stdio.log").open("wb") as log:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", *module],
+            cwd=ROOT,
+            env=environment(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+    try:
+        answer = _conversation(process)
+        seconds = time.perf_counter() - started
+    finally:
+        process.kill()
+        process.communicate()
+    return seconds, list(answer["result"]["tools"])
+
+
+def _conversation(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert process.stdin is not None
+    answer: dict[str, Any] = {}
+    for message in _MESSAGES:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        if "id" in message:
+            answer = _answer(process)
+    if "result" not in answer:
+        raise Unmeasured(f"tools/list was answered with {json.dumps(answer)[:200]}")
+    return answer
+
+
+def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], _ANSWER_SECONDS)[0]:
+        raise Unmeasured(f"{process.args!r} did not answer within {_ANSWER_SECONDS:.0f} s.")
+    line = process.stdout.readline()
+    if not line:
+        raise Unmeasured(f"{process.args!r} ended without an answer.")
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def measure(sizes: Sizes, workdir: Path) -> Section:
+    ours, theirs = [], []
+    env = {"BRAINS_DATA_DIR": str(workdir / "stdio-data")}
+    off = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
+    # The first run of each writes what bytecode is missing, and is not counted.
+    for _ in range(sizes.stdio_runs + 1):
+        seconds, tools = listed(["gateway", "stdio"], env, workdir)
+        if "memory_search" not in {tool["name"] for tool in tools}:
+            raise Unmeasured("The gateway's tools/list has no memory_search.")
+        ours.append(seconds * 1e3)
+        theirs.append(listed(["bench.bare", "stdio"], off, workdir)[0] * 1e3)
+    ours, theirs = ours[1:], theirs[1:]
+    ratio, pairs = Spread.of(ours).median / Spread.of(theirs).median, ratios(ours, theirs)
+    row = Row(
+        "`tools/list` over stdio, from process start",
+        f"{Spread.of(ours).median:.0f} ms",
+        f"{ratio:.2f} ({pairs.low:.2f} to {pairs.high:.2f})",
+        f"≤ {_BUDGET} × bare FastMCP",
+        verdict(ratio <= _BUDGET),
+        "" if ratio <= _BUDGET else "what is imported; see `python -X importtime -m gateway stdio`",
+    )
+    lines = [["gateway", Spread.of(ours).text(0)], ["bare FastMCP, one tool", Spread.of(theirs).text(0)]]
+    details = [table(["Who", "ms to the answer of tools/list"], lines)]
+    return Section("Start over stdio", [row], details, [_imports()])
+
+
+def _imports() -> str:
+    """How much of a start is importing, and whose."""
+    steps = {
+        "Python alone": "pass",
+        "FastMCP": "import fastmcp",
+        "the gateway, FastMCP included": "import gateway.commands",
+    }
+    lines = [[what, f"{_import_ms(statement):.0f}"] for what, statement in steps.items()]
+    return "Start over stdio: importing, from spawn to exit.\n\n" + table(["What", "ms"], lines)
+
+
+def _import_ms(statement: str) -> float:
+    times = []
+    for _ in range(_IMPORT_RUNS):
+        started = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-c", statement],
+            cwd=ROOT,
+            env=environment({}),
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        times.append((time.perf_counter() - started) * 1e3)
+    return Spread.of(times).median
+
+
+def definitions(_sizes: Sizes, workdir: Path) -> Section:
+    """What a client's model must read before it can call anything."""
+    _, tools = listed(["gateway", "stdio"], {"BRAINS_DATA_DIR": str(workdir / "stdio-data")}, workdir)
+    kept = [{key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in tools]
+    what, budget = f"tool definitions, `memory` ({len(tools)} tools)", f"≤ {_TOKENS:,} tokens"
+    try:
+        counts, version = _tokens(kept)
+    except Unmeasured as error:
+        return Section("Tool definitions", [Row(what, "", "", budget, Verdict.NOT_MEASURED, str(error))])
+    total = sum(counts)
+    lines = [[f"`{tool['name']}`", str(count)] for tool, count in zip(kept, counts, strict=True)]
+    row = Row(what, f"{total:,} tokens", f"{total / _TOKENS:.2f}", budget, verdict(total <= _TOKENS))
+    counted = f"Counted by gpt-tokenizer {version} (its default encoding), compact JSON, each tool by itself."
+    return Section("Tool definitions", [row], [table(["Tool", "tokens"], lines), counted])
+
+
+def _tokens(tools: list[dict[str, Any]]) -> tuple[list[int], str]:
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    if missing:
+        raise Unmeasured(f"not measured: {missing[0]} is missing")
+    with tempfile.TemporaryDirectory() as folder:
+        install = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "gpt-tokenizer"]
+        try:
+            subprocess.run(install, cwd=folder, capture_output=True, timeout=90, check=True)
+            text = json.dumps(tools)
+            done = subprocess.run(
+                ["node", "-e", _COUNT_TOKENS], cwd=folder, input=text, capture_output=True, text=True, check=True
+            )
+            package = Path(folder, "node_modules/gpt-tokenizer/package.json").read_text(encoding="utf-8")
+        except (subprocess.SubprocessError, OSError):
+            raise Unmeasured("not measured: gpt-tokenizer could not be installed with npm") from None
+    return json.loads(done.stdout), str(json.loads(package)["version"])

@@ -1,0 +1,144 @@
+"""Answer streams as a client sees them: how late the first token is, and how many notifications come a second."""
+
+import asyncio
+import re
+import time
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import contestants
+from bench.client import Connection
+from bench.result import Row, Section, Spread, Unmeasured, percentile, ratios, table, verdict
+from bench.sizes import Sizes
+from bench.wire import MODERN, WIRES, ToolCall, Wire, result
+
+_STAMP = re.compile(rb"@(\d{19})")
+_PROGRESS = b"notifications/progress"
+_FIRST_TOKEN_MS = 15.0
+_NOTIFICATIONS = 0.9
+_STREAM_SECONDS = 60.0
+_TOGETHER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """One stream: when notifications arrived, and how old the first was when it did."""
+
+    notifications: int
+    seconds: float
+    first_delay_ms: float
+
+
+async def streamed(port: int, call: ToolCall, wire: Wire) -> Streamed:
+    """One call on a connection of its own, read as it comes.
+
+    Raises:
+        Unmeasured: it did not end with a result.
+    """
+    connection = await Connection.open(port)
+    first = last = 0
+    age = float("nan")
+    notifications = 0
+    body = b""
+    try:
+        async with asyncio.timeout(_STREAM_SECONDS):
+            status, chunks = await connection.stream(call.request(wire))
+            async for body in chunks:
+                now = time.time_ns()
+                if found := body.count(_PROGRESS):
+                    notifications, last = notifications + found, now
+                    if not first:
+                        first, stamp = now, _STAMP.search(body)
+                        age = (now - int(stamp[1])) / 1e6 if stamp else age
+    finally:
+        await connection.close()
+    try:
+        result(body)
+    except ValueError:
+        raise Unmeasured(f"A stream answered {status} and ended with no result: {body[:200]!r}") from None
+    return Streamed(notifications, (last - first) / 1e9, age)
+
+
+def first_token(sizes: Sizes, workdir: Path) -> Section:
+    """The delay from the platform's send to the notification, one stream at a time."""
+    section = Section("First answer token")
+    call = contestants.ask(3, pause=0.003)
+    with ExitStack() as stack:
+        upstream = stack.enter_context(contestants.platform(workdir))
+        served = stack.enter_context(contestants.gateway(upstream, workdir))
+        run(_delays(served.port, call, MODERN, 20))
+        delays = {wire: run(_delays(served.port, call, wire, sizes.first_token_streams)) for wire in WIRES}
+    lines = []
+    for wire, values in delays.items():
+        p50, p95 = percentile(values, 0.5), percentile(values, 0.95)
+        row = Row(
+            f"first answer token, {wire.version} wire",
+            f"p50 {p50:.2f} ms, p95 {p95:.2f} ms",
+            "",
+            f"p50 ≤ {_FIRST_TOKEN_MS:.0f} ms",
+            verdict(p50 <= _FIRST_TOKEN_MS),
+        )
+        section.rows.append(row)
+        lines.append([wire.version, str(len(values)), f"{p50:.2f}", f"{p95:.2f}", f"{max(values):.2f}"])
+    section.details = [table(["Wire", "Streams", "p50 ms", "p95 ms", "worst ms"], lines)]
+    return section
+
+
+async def _delays(port: int, call: ToolCall, wire: Wire, streams: int) -> list[float]:
+    return [(await streamed(port, call, wire)).first_delay_ms for _ in range(streams)]
+
+
+def progress(sizes: Sizes, workdir: Path) -> Section:
+    """Notifications a second: an answer relayed, against a bare tool that only reports progress."""
+    section = Section("Progress notifications")
+    lines = []
+    with ExitStack() as stack:
+        upstream = stack.enter_context(contestants.platform(workdir))
+        served = stack.enter_context(contestants.gateway(upstream, workdir))
+        bare = stack.enter_context(contestants.bare("progress", workdir))
+        for wire in WIRES:
+            for together in (1, _TOGETHER):
+                deltas = sizes.deltas // together
+                report = ToolCall("report", {"times": deltas}, with_progress=True)
+                ours, theirs = [], []
+                for _ in range(sizes.rounds + 1):
+                    ours.append(run(_rate(served.port, contestants.ask(deltas), wire, together, deltas)))
+                    theirs.append(run(_rate(bare.port, report, wire, together, deltas)))
+                section.rows.append(_progress_row(wire, together, ours[1:], theirs[1:]))
+                spreads = Spread.of(ours[1:]).text(0), Spread.of(theirs[1:]).text(0)
+                lines.append([wire.version, str(together), str(deltas), *spreads])
+    header = ["Wire", "Streams at once", "Notifications each", "`memory_ask` a second", "bare tool a second"]
+    section.details = [table(header, lines)]
+    return section
+
+
+async def _rate(port: int, call: ToolCall, wire: Wire, together: int, expected: int) -> float:
+    started = time.perf_counter()
+    done = await asyncio.gather(*(streamed(port, call, wire) for _ in range(together)))
+    wall = time.perf_counter() - started
+    if any(one.notifications != expected for one in done):
+        raise Unmeasured(f"{expected} notifications were sent, {[one.notifications for one in done]} came.")
+    # Of one stream, without what it takes to begin and end; of several, by the clock.
+    return done[0].notifications / done[0].seconds if together == 1 else expected * together / wall
+
+
+def _progress_row(wire: Wire, together: int, ours: list[float], theirs: list[float]) -> Row:
+    ratio = ratios(ours, theirs)
+    holds = ratio.median >= _NOTIFICATIONS
+    return Row(
+        f"progress notifications, {wire.version} wire, {together} stream{'s' if together > 1 else ''}",
+        f"{Spread.of(ours).median:,.0f}/s",
+        ratio.text(),
+        f"≥ {_NOTIFICATIONS} × a bare tool that reports",
+        verdict(holds),
+        "" if holds else "each delta is read by httpx, parsed as an event and as JSON, and timed before it is sent on",
+    )
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return uvloop.run(coroutine)

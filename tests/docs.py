@@ -1,0 +1,64 @@
+"""The tables of the README that are made from the code.
+
+python -m tests.docs     rewrites them
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.errors import CATALOGUE
+from gateway.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def tools_table() -> str:
+    pin = json.loads((ROOT / "contract" / "tools" / "memory.json").read_text(encoding="utf-8"))
+    rows = ["| Tool | Arguments | What it does |", "|---|---|---|"]
+    for tool in pin:
+        required = set(tool["inputSchema"].get("required", ()))
+        names = tool["inputSchema"]["properties"]
+        arguments = ", ".join(f"**{name}**" if name in required else name for name in names)
+        rows.append(f"| `{tool['name']}` | {arguments or '–'} | {tool['description']} |")
+    return "\n".join(rows)
+
+
+def settings_table() -> str:
+    rows = ["| Variable | Default | Meaning |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        alias = field.validation_alias
+        choices = [str(choice) for choice in getattr(alias, "choices", ())]
+        own = PREFIX + name.upper()
+        others = [f"`{choice}`" for choice in choices if choice != own]
+        also = f" Also read from {', '.join(others)}." if others else ""
+        default = "–" if field.default_factory or field.default in (None, ()) else f"`{field.default}`"
+        rows.append(f"| `{own}` | {default} | {field.description}{also} |")
+    return "\n".join(rows)
+
+
+def errors_table() -> str:
+    rows = ["| Code | Retry? | Meaning |", "|---|---|---|"]
+    rows += [f"| `{code}` | {'yes' if retry else 'no'} | {message} |" for code, (message, retry) in CATALOGUE.items()]
+    return "\n".join(rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {"tools": tools_table, "settings": settings_table, "errors": errors_table}
+
+
+def with_tables(text: str) -> str:
+    """The text with each table between its markers made anew."""
+    for name, table in TABLES.items():
+        begin, end = f"<!-- {name}: generated -->", f"<!-- {name}: end -->"
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"README.md has no place for the {name} table")
+        made = f"{begin}\n{table()}\n{end}"
+        text = pattern.sub(lambda _match, made=made: made, text)  # type: ignore[misc]
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,102 @@
+"""Answer streams as platforms send them: the transcripts of the contract, through the gateway."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp.client.client import CallToolResult
+
+from tests.gateway.conftest import structured, text_of
+from tests.served import listening, serving
+from tests.upstreams import Answer, Scripted, replay
+
+TRANSCRIPTS = Path(__file__).parents[2] / "contract" / "transcripts"
+
+
+@asynccontextmanager
+async def asked(tmp_path: Path, answer: Answer) -> AsyncIterator[tuple[CallToolResult, list[str]]]:
+    platform = Scripted({"POST /v1/brains/main/ask": answer})
+    with listening(platform.app()) as upstream, serving(tmp_path, None, upstream_url=upstream) as served:
+        async with served.over_http("modern") as client:
+            seen: list[str] = []
+
+            async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+                seen.append(str(message))
+
+            yield (
+                await client.call_tool(
+                    "memory_ask", {"query": "x", "brain": "main"}, raise_on_error=False, progress_handler=on_progress
+                ),
+                seen,
+            )
+
+
+def transcript(name: str) -> bytes:
+    return (TRANSCRIPTS / f"{name}.sse").read_bytes()
+
+
+def frames(name: str, kind: str) -> list[dict[str, Any]]:
+    """What a transcript holds, read naively: enough for files we wrote ourselves."""
+    found = []
+    for block in transcript(name).decode().split("\n\n"):
+        lines = block.splitlines()
+        if f"event: {kind}" in lines:
+            data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+            found.append(json.loads("".join(data)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["plain", "citations"])
+async def test_a_whole_stream_is_a_whole_answer(tmp_path: Path, name: str) -> None:
+    async with asked(tmp_path, replay(transcript(name))) as (result, seen):
+        answer = structured(result)
+        assert seen == [frame["delta"] for frame in frames(name, "answer_delta")] != []
+        assert answer["answer"] == "".join(seen)
+        assert answer["citations"] == frames(name, "citation")
+        assert answer["retrieved"] == frames(name, "retrieve")[0]["chunks"]
+
+
+def error_of(result: CallToolResult) -> dict[str, Any]:
+    """The error of an answer stream: text alone, one sentence and one line of JSON."""
+    assert result.is_error
+    assert result.structured_content is None
+    sentence, line = text_of(result).split("\n")
+    error = dict(json.loads(line))
+    assert sentence == f"{error['code']}: {error['message']}"
+    return error
+
+
+async def test_an_error_midway_ends_the_answer_as_text_alone(tmp_path: Path) -> None:
+    (said,) = frames("error-midway", "error")
+    async with asked(tmp_path, replay(transcript("error-midway"))) as (result, seen):
+        error = error_of(result)
+        assert seen == [frame["delta"] for frame in frames("error-midway", "answer_delta")]
+        assert said["code"] in {error["code"], error.get("upstream_code")}
+        assert error["retryable"] == said["retryable"]
+        assert said["message"] not in text_of(result)
+
+
+async def test_an_error_is_final_whatever_follows(tmp_path: Path) -> None:
+    body = b'event: error\ndata: {"message":"model failed"}\n\nevent: done\ndata: {"ok":true,"answer":"fine"}\n\n'
+    async with asked(tmp_path, replay(body)) as (result, _):
+        assert error_of(result)["code"] == "upstream_error"
+        assert "model failed" not in text_of(result)
+
+
+async def test_a_stream_that_is_cut_off_is_no_answer(tmp_path: Path) -> None:
+    async with asked(tmp_path, replay(transcript("cut-off"))) as (result, _):
+        error = error_of(result)
+        assert (error["code"], error["retryable"]) == ("stream_truncated", True)
+
+
+async def test_a_malformed_frame_is_no_answer(tmp_path: Path) -> None:
+    async with asked(tmp_path, replay(transcript("malformed"))) as (result, _):
+        assert error_of(result)["code"] == "upstream_error"
+
+
+async def test_an_event_without_end_is_stopped(tmp_path: Path) -> None:
+    async with asked(tmp_path, replay(b"event: answer_delta\ndata: " + b"x" * 1_100_000)) as (result, _):
+        assert error_of(result)["code"] == "upstream_error"

@@ -1,0 +1,76 @@
+"""The tools that are served are the tools that are pinned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.pin import PINS, pinned
+from tests.served import Era, listening, serving, stdio_client
+from tests.upstreams import Scripted
+
+ERAS: tuple[Era, ...] = ("modern", "legacy")
+PIN: list[dict[str, Any]] = json.loads((PINS / "memory.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era) -> None:
+    async with stdio_client(era, tmp_path, BRAINS_DATA_DIR=str(tmp_path)) as client:
+        assert pinned(await client.list_tools()) == PIN
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_http_serves_the_pinned_tools(tmp_path: Path, era: Era) -> None:
+    with serving(tmp_path, tmp_path) as served:
+        async with served.over_http(era) as client:
+            assert pinned(await client.list_tools()) == PIN
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_without_a_root_http_does_not_offer_files(tmp_path: Path, era: Era) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http(era) as client:
+            assert pinned(await client.list_tools()) == [t for t in PIN if t["name"] != "memory_ingest_file"]
+
+
+async def test_listing_tools_asks_nothing_of_the_platform(tmp_path: Path) -> None:
+    platform = Scripted()
+    with listening(platform.app()) as upstream, serving(tmp_path, None, upstream_url=upstream) as served:
+        async with served.over_http("modern") as client:
+            assert len(await client.list_tools()) == 10
+    assert platform.requests == []
+
+
+def test_every_tool_sets_every_hint_and_no_schema_needs_resolving() -> None:
+    hints = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    for tool in PIN:
+        assert set(tool["annotations"]) == hints, tool["name"]
+        assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
+        text = json.dumps(tool["inputSchema"])
+        assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "null")), tool["name"]
+
+
+SEED_DESCRIPTIONS = {
+    "memory_search": "Search memory notes in a brain and return matching note content with citations. scope selects "
+    "the memory namespace, and sort controls whether relevance or recency wins.",
+    "memory_recall": "Recall memories for a query. Pass session_id to weight recent session context; otherwise uses "
+    "the dedicated memory-search surface. scope selects the memory namespace rather than a generic metadata filter.",
+    "memory_remember": "Store a new memory (markdown document) in the brain. Returns the created document id and path.",
+    "memory_ingest_file": "Ingest a local file (<= 25 MB) into the brain. Returns the ingest result.",
+    "memory_ingest_url": "Fetch a URL and ingest its contents into the brain. Uses the server-side /ingest/url "
+    "endpoint when available; otherwise fetches locally and creates a document.",
+    "memory_extract": "Submit a conversation transcript so the server can asynchronously extract memorable facts. If "
+    "session_id is provided the messages are appended to that session; otherwise a transcript document is created.",
+    "memory_reflect": "Close a session and trigger server-side reflection over its messages.",
+    "memory_consolidate": "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune "
+    "stale episodic memory).",
+    "memory_create_brain": "Create a new brain. Generates a slug from the name if one is not provided.",
+    "memory_list_brains": "List all brains the caller has access to.",
+    "memory_ask": "Ask a question grounded in the brain. Streams answer tokens as MCP progress notifications and "
+    "returns the final answer with citations.",
+}
+
+
+def test_descriptions_are_the_contracts_word_for_word() -> None:
+    assert {tool["name"]: tool["description"] for tool in PIN} == SEED_DESCRIPTIONS
