@@ -49,7 +49,7 @@ def ingest_url(fetch: Fetch | None) -> Chain:
         return (by_server,)
 
     async def fetched(args: Args) -> Args:
-        return {**document_of(await fetch(str(args["url"]))), "brain": args["brain"]}
+        return {**await document_of(await fetch(str(args["url"]))), "brain": args["brain"]}
 
     return (
         by_server,

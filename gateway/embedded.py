@@ -71,15 +71,15 @@ def _as_platform_fetch(fetch: Fetch) -> PlatformFetch:
     async def fetch_for_platform(url: str) -> PlatformPage:
         try:
             page = await fetch(url)
-            return _as_platform_page(page)
+            return await _as_platform_page(page)
         except GatewayError as error:
             raise FetchRefused("fetch_blocked" if error.code == "fetch_blocked" else "fetch_failed") from None
 
     return fetch_for_platform
 
 
-def _as_platform_page(page: Page) -> PlatformPage:
+async def _as_platform_page(page: Page) -> PlatformPage:
     if page.content_type == "application/pdf":
         return PlatformPage(page.url, page.content_type, page.body)
     media_type = "text/markdown" if "html" in page.content_type else page.content_type
-    return PlatformPage(page.url, media_type, readable(page).encode())
+    return PlatformPage(page.url, media_type, (await readable(page)).encode())

@@ -23,6 +23,7 @@ _REDIRECTS: Final = 5
 _URL_LENGTH: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+_PASSING_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?\.?|[0-9a-f:.]+")
 _MEDIA_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "application/pdf"}
@@ -94,7 +95,8 @@ class Fetcher:
                 if response.status_code in _REDIRECT_STATUSES:
                     return str(response.headers.get("location", ""))
                 if response.status_code != 200:
-                    raise GatewayError("fetch_failed")
+                    # A page that is gone stays gone; only a server in trouble is worth another try.
+                    raise GatewayError("fetch_failed", retryable=response.status_code in _PASSING_STATUSES)
                 return await _read(url, response)
             finally:
                 await response.aclose()
@@ -119,7 +121,8 @@ def checked_url(url: str) -> SplitResult:
         raise blocked
     if port is not None and port != _PORTS[parts.scheme]:
         raise blocked
-    if not parts.hostname or not _HOST.fullmatch(parts.hostname) or other.host != parts.hostname:
+    # By its raw host: the other one is decoded, so that no xn-- name would ever be the same.
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname) or other.raw_host.lower() != parts.hostname.encode():
         raise blocked
     return parts
 
@@ -132,39 +135,50 @@ def _pinned_request(parts: SplitResult, host: str, address: str) -> httpx.Reques
 
 
 def _next_url(url: str, location: str) -> str:
-    target = urljoin(url, location) if location else ""
-    if not target or (url.startswith("https:") and not target.startswith("https:")):
+    """Where a redirect leads; never from https to something else.
+
+    Raises:
+        GatewayError: fetch_blocked.
+    """
+    try:
+        target = urljoin(url, location) if location else ""
+    except ValueError:
+        target = ""
+    if not target or (_is_https(url) and not _is_https(target)):
         raise GatewayError("fetch_blocked")
     return target.partition("#")[0]
+
+
+def _is_https(url: str) -> bool:
+    return url[:6].lower() == "https:"
 
 
 async def _read(url: str, response: httpx.Response) -> Page:
     content_type = response.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     if content_type not in _MEDIA_TYPES:
         raise GatewayError("fetch_failed", "The page is not text and not a PDF.", retryable=False)
-    if int(response.headers.get("content-length") or 0) > PAGE_BYTES:
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > PAGE_BYTES:
         raise _too_large()
-    inflate = _inflater(response.headers.get("content-encoding", "identity").strip().lower())
-    body = bytearray()
+    inflater = _inflater(response.headers.get("content-encoding", "identity").strip().lower())
+    body, received = bytearray(), 0
     async for chunk in response.aiter_raw():
-        body += inflate(chunk, PAGE_BYTES + 1 - len(body))
-        if len(body) > PAGE_BYTES:
+        received += len(chunk)
+        body += chunk if inflater is None else inflater.decompress(chunk, PAGE_BYTES + 1 - len(body))
+        if max(received, len(body)) > PAGE_BYTES:
             raise _too_large()
+    if inflater is not None and not inflater.eof:
+        raise GatewayError("fetch_failed")
     return Page(url, content_type, bytes(body), response.charset_encoding)
 
 
-def _inflater(encoding: str) -> Callable[[bytes, int], bytes]:
+def _inflater(encoding: str) -> "zlib._Decompress | None":
     """We ask for plain bytes; a server that sends gzip all the same is inflated no further than the cap."""
     if encoding in {"", "identity"}:
-        return lambda chunk, _room: chunk
+        return None
     if encoding not in {"gzip", "x-gzip", "deflate"}:
-        raise GatewayError("fetch_failed")
-    decompressor = zlib.decompressobj(wbits=47)
-
-    def inflate(chunk: bytes, room: int) -> bytes:
-        return decompressor.decompress(decompressor.unconsumed_tail + chunk, max(room, 1))
-
-    return inflate
+        raise GatewayError("fetch_failed", retryable=False)
+    return zlib.decompressobj(wbits=47)
 
 
 def _too_large() -> GatewayError:

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from gateway.errors import GatewayError
 
 FILE_BYTES: Final = 26_214_400
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_MISSING: Final = "There is no file of that name."
 
 
 class Roots:
@@ -28,11 +30,12 @@ class Roots:
                 file_too_large, or validation_error for what is not a file with something in it.
         """
         root, parts = self._locate(path)
-        fd = _open_below(root, parts)
         try:
-            return _read_regular(fd, root)
-        finally:
-            os.close(fd)
+            return _read_below(root, parts)
+        except OSError as error:
+            raise _from_os_error(error) from None
+        except UnicodeEncodeError:
+            raise GatewayError("not_found", _MISSING) from None
 
     def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
         if "\0" in path or not self._roots:
@@ -45,24 +48,25 @@ class Roots:
         raise GatewayError("file_not_allowed")
 
 
-def _open_below(root: Path, parts: tuple[str, ...]) -> int:
+def _read_below(root: Path, parts: tuple[str, ...]) -> bytes:
     """Walk down from the root, each directory held open: no name is looked up twice, so no link can be swapped in."""
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as opened:
+
+        def below(name: str | Path, flags: int, directory: int | None) -> int:
+            fd = os.open(name, flags, dir_fd=directory)
+            opened.callback(os.close, fd)
+            return fd
+
+        directory = below(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None)
+        device = os.fstat(directory).st_dev
         for part in parts[:-1]:
-            below = os.open(part, _FLAGS, dir_fd=directory)
-            os.close(directory)
-            directory = below
-        return os.open(parts[-1], _FLAGS, dir_fd=directory)
-    except OSError as error:
-        raise _from_os_error(error) from None
-    finally:
-        os.close(directory)
+            directory = below(part, _FLAGS, directory)
+        return _read_regular(below(parts[-1], _FLAGS, directory), device)
 
 
 def _from_os_error(error: OSError) -> GatewayError:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return GatewayError("not_found", "There is no file of that name.")
+        return GatewayError("not_found", _MISSING)
     if error.errno == errno.ELOOP:
         return GatewayError("file_not_allowed", "Symbolic links are not followed.")
     if error.errno == errno.ENAMETOOLONG:
@@ -70,11 +74,11 @@ def _from_os_error(error: OSError) -> GatewayError:
     return GatewayError("file_not_allowed", "That file cannot be opened.")
 
 
-def _read_regular(fd: int, root: Path) -> bytes:
+def _read_regular(fd: int, device: int) -> bytes:
     status = os.fstat(fd)
     if stat.S_ISDIR(status.st_mode):
         raise GatewayError("validation_error", "path names a directory; name a file in it.")
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_dev != root.stat().st_dev:
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_dev != device:
         raise GatewayError("file_not_allowed", "Only regular files, with no other hard link, are ingested.")
     if status.st_size > FILE_BYTES:
         raise GatewayError("file_too_large")

@@ -1,6 +1,7 @@
 """The HTTP side of the endpoint: brains in the path, the body cap, who may call."""
 
 import hmac
+import json
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _MCP_PATH = "/mcp"
 _BRAIN_PATH = re.compile(r"/mcp/([^/]+)/?")
@@ -65,7 +66,7 @@ def endpoint(mcp: FastMCP, running: Callable[[], AbstractAsyncContextManager[Non
             yield
 
     app.router.lifespan_context = lifespan
-    return BrainInPath(app)
+    return ClearRefusals(BrainInPath(app))
 
 
 class BrainInPath:
@@ -82,6 +83,53 @@ class BrainInPath:
             state = {**scope.get("state", {}), "brain": match.group(1)}
             scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
         await self._app(scope, receive, send)
+
+
+# What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
+_REFUSALS = {
+    401: ("unauthorized", "Send the gateway's token: Authorization: Bearer <BRAINS_TOKEN>."),
+    403: ("forbidden", "This browser origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
+    404: ("not_found", "There is nothing here. MCP is served at /mcp and /mcp/{brain}."),
+    405: ("validation_error", "This endpoint takes MCP messages by POST; it has no stream to GET."),
+    413: ("payload_too_large", "The request body is larger than BRAINS_MAX_BODY."),
+    421: ("forbidden", "This host name is not known here. Add it to BRAINS_ALLOWED_HOSTS."),
+}
+
+
+class ClearRefusals:
+    """Gives refusals at the level of HTTP a code and a sentence with what to do."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reworded = False
+
+        async def send_clearly(message: Message) -> None:
+            nonlocal reworded
+            if message["type"] == "http.response.start" and (words := _clearer_words(message)) is not None:
+                reworded = True
+                await send(_with_length(message, len(words)))
+                await send({"type": "http.response.body", "body": words})
+            elif not reworded:
+                await send(message)
+
+        await self._app(scope, receive, send_clearly)
+
+
+def _clearer_words(start: Message) -> bytes | None:
+    status, headers = start["status"], dict(start.get("headers", ()))
+    from_mcp = headers.get(b"content-type", b"").startswith(b"application/json") and status != 401
+    if from_mcp or status not in _REFUSALS:
+        return None
+    code, message = _REFUSALS[status]
+    return json.dumps({"code": code, "message": message, "retryable": False}).encode()
+
+
+def _with_length(start: Message, length: int) -> Message:
+    replaced = {b"content-length": str(length).encode(), b"content-type": b"application/json"}
+    kept = [(name, value) for name, value in start.get("headers", ()) if name.lower() not in replaced]
+    return {**start, "headers": [*kept, *replaced.items()]}
 
 
 def _raise_body_cap(app: Starlette, max_body: int) -> None:

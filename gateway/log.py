@@ -36,7 +36,9 @@ class _ToStructlog(logging.Handler):
         fields: dict[str, Any] = {"logger": record.name}
         if record.exc_info and record.exc_info[0] is not None:
             fields["error"] = record.exc_info[0].__name__
-        structlog.get_logger().log(record.levelno, record.getMessage(), **fields)
+        # Libraries may have levels of their own; structlog knows the five.
+        level = max(logging.DEBUG, min(logging.CRITICAL, record.levelno // 10 * 10))
+        structlog.get_logger().log(level, record.getMessage(), **fields)
 
 
 def _adopt_standard_logging(level: str) -> None:

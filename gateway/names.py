@@ -61,7 +61,7 @@ def _is_plain_segment(segment: str) -> bool:
     return (
         _PATH_CHARACTERS.fullmatch(segment) is not None
         and decoded == folded
-        and "/" not in folded
+        and not {"/", "\\"} & set(folded)
         and folded == folded.strip()
         and not folded.startswith(("-", "~"))
         and not folded.endswith(".")

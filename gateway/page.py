@@ -1,11 +1,19 @@
 """A fetched web page, and the document it becomes."""
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Final
 
 from gateway import names
 from gateway.errors import GatewayError
 from gateway.operations import Args
+
+_CONVERTER: Final = Path(__file__).with_name("html_text.py")
+_CONVERT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +29,14 @@ class Page:
 Fetch = Callable[[str], Awaitable[Page]]
 
 
-def readable(page: Page) -> str:
+async def readable(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> str:
     """The text of a page: HTML as markdown, other text as it is.
 
     Raises:
         GatewayError: fetch_failed, when there is no text in it.
     """
     if page.content_type in {"text/html", "application/xhtml+xml"}:
-        text = _markdown_of(_decoded(page))
+        text = await _markdown_of(_decoded(page), convert_seconds)
     elif page.content_type.startswith("text/") or page.content_type == "application/json":
         text = _decoded(page)
     else:
@@ -38,8 +46,8 @@ def readable(page: Page) -> str:
     return text
 
 
-def document_of(page: Page) -> Args:
-    content = readable(page)
+async def document_of(page: Page) -> Args:
+    content = await readable(page)
     title = names.title_of(content)
     return {
         "title": title,
@@ -51,24 +59,35 @@ def document_of(page: Page) -> Args:
 
 
 def _decoded(page: Page) -> str:
+    """Its characters. A charset is what a server says it is: unknown ones, and some known ones, decode nothing."""
     try:
-        return page.body.decode(page.charset or "utf-8", errors="replace").replace("\0", "")
-    except LookupError:
-        return page.body.decode("utf-8", errors="replace").replace("\0", "")
+        text = page.body.decode(page.charset or "utf-8", errors="replace")
+    except (LookupError, ValueError):
+        text = page.body.decode("utf-8", errors="replace")
+    # Half of a surrogate pair, which a few charsets let through, cannot be stored.
+    return text.encode("utf-8", "replace").decode().removeprefix("\ufeff").replace("\0", "")
 
 
-def _markdown_of(html: str) -> str:
-    # Imported when a page is there to read: parsing HTML is no part of a normal start.
-    from bs4 import BeautifulSoup
-    from markdownify import MarkdownConverter
+async def _markdown_of(html: str, seconds: float) -> str:
+    """Converted in another process: a small page can keep a parser busy for hours, and that can only be killed."""
+    program = (sys.executable, "-P", str(_CONVERTER))
+    try:
+        converter = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    except OSError as error:
+        raise GatewayError("fetch_failed", "The page was fetched, but cannot be read at the moment.") from error
+    try:
+        async with asyncio.timeout(seconds):
+            text, _ = await converter.communicate(html.encode())
+    except TimeoutError as error:
+        raise _unreadable() from error
+    finally:
+        if converter.returncode is None:
+            converter.kill()
+            await converter.wait()
+    if converter.returncode != 0:
+        raise _unreadable()
+    return text.decode()
 
-    soup = BeautifulSoup(html, "html.parser")
-    for noise in soup(["script", "style", "noscript", "template", "nav", "footer", "aside", "form", "iframe", "svg"]):
-        noise.decompose()
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    body = soup.find("main") or soup.find("article") or soup.body or soup
-    text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(body)).strip()
-    lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
-    markdown = "\n".join(kept)
-    return f"# {title}\n\n{markdown}" if title and not markdown.startswith("# ") else markdown
+
+def _unreadable() -> GatewayError:
+    return GatewayError("fetch_failed", "The page is too intricate to be read as text.", retryable=False)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -14,6 +15,8 @@ from gateway.errors import GatewayError
 from gateway.names import checked_id
 
 PREFIX = "BRAINS_"
+_HEADER_WORD = re.compile(r"[\x21-\x7e]+")
+_NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 
 class BadSetting(Exception):
@@ -25,7 +28,12 @@ def _comma_separated(value: Any) -> Any:
 
 
 def _path_separated(value: Any) -> Any:
-    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+    return [_at_home(part) for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+def _at_home(value: Any) -> Any:
+    """Clients that start us from a configuration file have no shell to expand `~` for them."""
+    return os.path.expanduser(value) if isinstance(value, str) else value
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
@@ -54,7 +62,7 @@ class Settings(BaseSettings):
         validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
         description="Bearer token sent to the platform.",
     )
-    data_dir: Path = Field(
+    data_dir: Annotated[Path, BeforeValidator(_at_home)] = Field(
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
@@ -91,14 +99,16 @@ class Settings(BaseSettings):
     def _is_root_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        try:
-            parts = urlsplit(value)
-            plain = bool(parts.hostname) and not (parts.username or parts.password or parts.query or parts.fragment)
-        except ValueError:
-            plain = False
-        if not plain or parts.scheme not in {"http", "https"}:
+        if not _is_plain_url(value):
             raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
         return value.rstrip("/").removesuffix("/v1")
+
+    @field_validator("upstream_token", "token")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _HEADER_WORD.fullmatch(value.get_secret_value()):
+            raise ValueError("must be one word of ASCII characters, as it goes into an Authorization header")
+        return value
 
     @field_validator("default_brain")
     @classmethod
@@ -135,6 +145,17 @@ class Settings(BaseSettings):
             return False
 
 
+def _is_plain_url(value: str) -> bool:
+    """Whether a request can be built on it: scheme, host, perhaps a port and a path, and nothing else."""
+    try:
+        parts = urlsplit(value)
+        host, _port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(host) and not _NOT_IN_A_ROOT_URL.search(value)
+
+
 def load(**overrides: Any) -> Settings:
     """Settings from the environment, flags first.
 
@@ -152,7 +173,16 @@ def _sentence(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
-    name = str(first["loc"][0])
-    variable = name if name.isupper() else PREFIX + name.upper()
+    variable = _variable(str(first["loc"][0]))
     verb = "" if message.startswith(("must", "is ", "names")) else "is not usable: "
     return f"{variable} {verb}{message[0].lower() + message[1:] if verb else message}".rstrip(".") + "."
+
+
+def _variable(name: str) -> str:
+    """The variable a person has set: of several names for one setting, the one that is in the environment."""
+    for field, info in Settings.model_fields.items():
+        if isinstance(info.validation_alias, AliasChoices):
+            aliases = [str(choice) for choice in info.validation_alias.choices]
+            if name in {field, *aliases}:
+                return next((alias for alias in aliases if os.environ.get(alias)), aliases[0])
+    return PREFIX + name.upper()

@@ -20,7 +20,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=False)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
         raise CannotStart(f"{host} is not an address of this machine: choose another with --host.") from None
     except OSError as error:
         raise CannotStart(_reason(error, host, port)) from None

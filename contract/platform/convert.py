@@ -44,7 +44,8 @@ PDF_TROUBLE: Final = (
 )
 # Larger JSON is kept as it was sent: writing it anew would hold up everything else.
 REWRITTEN_JSON: Final = 2 * 1024 * 1024
-WITHOUT_WORDS: Final = ("script", "style", "nav", "noscript", "template", "svg", "iframe")
+NOT_READ: Final = ("head", "title", "script", "style", "nav", "noscript", "template", "svg", "iframe")
+CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +80,27 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-def converted(kind: Kind, body: bytes) -> Converted:
+def converted(kind: Kind, body: bytes, content_type: str = "") -> Converted:
+    charset = CHARSET.search(content_type)
     match kind:
         case "pdf":
             return _from_pdf(body)
         case "html":
-            return _from_html(body)
+            return _from_html(body, charset[1] if charset else None)
         case "json":
-            return Converted(_from_json(_text(body)))
+            return Converted(_from_json(_text(body, "utf-8-sig")))
         case _:
-            return Converted(_text(body))
+            return Converted(_text(body, charset[1] if charset else "utf-8-sig"))
 
 
-def _text(body: bytes) -> str:
+def _text(body: bytes, charset: str) -> str:
     try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise invalid("the file is not valid UTF-8 text") from error
+        # Through UTF-8 once more, because some codecs decode to what is no text.
+        text = body.decode(charset)
+        text.encode()
+    except (LookupError, ValueError) as error:
+        raise invalid(f"the file is not valid text in {charset.removesuffix('-sig').upper()}") from error
+    return text
 
 
 def _from_json(text: str) -> str:
@@ -115,14 +120,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _from_html(body: bytes) -> Converted:
+def _from_html(body: bytes, charset: str | None) -> Converted:
     # Imported here, like pypdf below: most servers never need them, and all would wait for them.
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    page = BeautifulSoup(body, "html.parser")
+    page = BeautifulSoup(body, "html.parser", from_encoding=charset)
     title = " ".join(page.title.get_text().split()) if page.title else ""
-    for element in page([*WITHOUT_WORDS, "head"]):
+    for element in page(NOT_READ):
         element.decompose()
     try:
         text = MarkdownConverter(heading_style="ATX").convert_soup(page)

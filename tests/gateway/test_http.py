@@ -156,6 +156,38 @@ def test_a_configured_token_is_required_of_callers(tmp_path: Any, http: httpx.Cl
         assert http.get(served.url + "/healthz").json() == {"ok": True}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "code", "fix"),
+    [
+        ("POST", "/mcp", {}, 401, "unauthorized", "BRAINS_TOKEN"),
+        ("POST", "/mcp", {"authorization": "Bearer wrong"}, 401, "unauthorized", "BRAINS_TOKEN"),
+        ("POST", "/mcp", {"host": "evil.example"}, 421, "forbidden", "BRAINS_ALLOWED_HOSTS"),
+        ("POST", "/mcp", {"origin": "https://evil.example"}, 403, "forbidden", "BRAINS_ALLOWED_ORIGINS"),
+        ("GET", "/", {}, 404, "not_found", "/mcp"),
+        ("GET", "/mcp", {}, 405, "validation_error", "POST"),
+        ("POST", "/mcp", {"authorization": "Bearer right"}, 413, "payload_too_large", "BRAINS_MAX_BODY"),
+    ],
+)
+def test_refusals_of_http_say_what_to_do(
+    tmp_path: Any, http: httpx.Client, method: str, path: str, headers: dict[str, str], status: int, code: str, fix: str
+) -> None:
+    with serving(tmp_path, None, token="right", max_body=2000) as served:
+        call = raw_call("modern", "memory_search", {"query": "x" * 2000})
+        call["headers"] |= headers
+        response = http.request(method, served.url + path, **call)
+        assert response.status_code == status
+        assert set(response.json()) == {"code", "message", "retryable"}
+        assert response.json()["code"] == code
+        assert fix in response.json()["message"]
+
+
+def test_mcps_own_refusals_pass_as_they_are(served: Served, http: httpx.Client) -> None:
+    call = raw_call("modern", "x", {})
+    call["json"]["method"] = call["headers"]["mcp-method"] = "no/such/method"
+    response = http.post(served.url + "/mcp", **call)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
+
+
 def test_there_is_no_session_and_no_stream_to_get(served: Served, http: httpx.Client) -> None:
     initialize = {
         "jsonrpc": "2.0",

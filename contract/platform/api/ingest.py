@@ -94,7 +94,7 @@ async def _ingest(platform: Platform, brain: Brain, original: Original, wanted: 
     if known:
         return known
     kind = wanted or convert.kind_of(original.content_type, original.name, original.body)
-    converted = await in_thread(platform.conversions, convert.converted, kind, original.body)
+    converted = await in_thread(platform.conversions, convert.converted, kind, original.body, original.content_type)
     return await in_thread(platform.writes, intake.store, brain, original, converted, kind)
 
 

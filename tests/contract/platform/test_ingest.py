@@ -172,6 +172,7 @@ def test_a_pdf_is_known_by_type_wish_or_bytes(
         ("a.bin", b"\xff\xfe", None, 415, "unsupported_media_type"),
         ("a.bin", b"nul\0byte", None, 415, "unsupported_media_type"),
         ("a.md", b"x", "word", 400, "validation_error"),
+        ("a.md", b"caf\xe9", "text", 400, "validation_error"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_not_kept(
@@ -263,6 +264,8 @@ def test_the_same_page_again_is_reused_and_a_changed_one_is_not(client: httpx.Cl
     [
         ("application/json", b"[1]", "```json\n[\n  1\n]\n```\n"),
         ("text/markdown", b"# Plain", "# Plain"),
+        ("text/plain; charset=iso-8859-1", b"na\xefve", "naïve"),
+        ('text/html; charset="latin-1"', b"<p>na\xefve</p>", "naïve\n"),
         ("application/pdf", pdf("By URL."), "By URL.\n"),
     ],
 )
@@ -271,6 +274,13 @@ def test_pages_of_other_kinds_are_read_as_files_are(
 ) -> None:
     PAGES["https://example.com/x"] = Page("https://example.com/x", content_type, body)
     assert stored(client, brain, url_answer(client, brain, "https://example.com/x")) == expected
+
+
+def test_a_page_in_an_unknown_encoding_is_refused(client: httpx.Client, brain: str) -> None:
+    url = "https://example.com/odd"
+    PAGES[url] = Page(url, "text/plain; charset=klingon", b"text")
+    answer = url_answer(client, brain, url)
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
 
 
 def test_deeply_nested_html_is_still_read(client: httpx.Client, brain: str) -> None:

@@ -1,0 +1,217 @@
+"""Sessions: messages, recall, and how a session ends."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import httpx
+import pytest
+
+from tests.contract.platform.conftest import Json
+
+Write = Callable[[str, str | bytes], None]
+Paths = Callable[..., list[str]]
+
+
+def say(
+    client: httpx.Client, brain: str, content: str, role: str = "user", session: str = "s1", **rest: object
+) -> Json:
+    answer = client.post(f"{brain}/sessions/{session}/messages", json={"role": role, "content": content, **rest})
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def close(client: httpx.Client, brain: str, session: str = "s1") -> Json:
+    answer = client.post(f"{brain}/sessions/{session}/close", json={})
+    assert answer.status_code == 200
+    closed: Json = answer.json()
+    return closed
+
+
+def recall(client: httpx.Client, brain: str, query: str, session: str = "s1", **rest: object) -> list[str]:
+    answer = client.post(f"{brain}/sessions/{session}/recall", json={"query": query, **rest})
+    assert answer.status_code == 200, answer.text
+    return [chunk["path"] for chunk in answer.json()["chunks"]]
+
+
+def test_a_message_comes_back_without_its_metadata(client: httpx.Client, brain: str) -> None:
+    record = say(client, brain, "what did I watch?", metadata={"actor_id": "a", "skip_extract": True, "more": [1]})
+    assert record == {
+        "id": record["id"],
+        "session_id": "s1",
+        "role": "user",
+        "content": "what did I watch?",
+        "created_at": record["created_at"],
+    }
+    assert record["id"].startswith("msg_")
+    assert datetime.fromisoformat(record["created_at"]).utcoffset() is not None
+    assert client.get(f"{brain}/sessions/s1/messages").json() == {"items": [record]}
+
+
+def test_messages_come_in_order_and_the_newest_of_them(client: httpx.Client, brain: str) -> None:
+    said = [say(client, brain, f"number {number}", name="clock", role="tool") for number in range(205)]
+    assert client.get(f"{brain}/sessions/s1/messages").json()["items"] == said[-200:]
+    assert client.get(f"{brain}/sessions/s1/messages", params={"limit": 3}).json()["items"] == said[-3:]
+    assert len({record["id"] for record in said}) == 205
+    assert said[0]["name"] == "clock"
+
+
+def test_a_session_begins_with_its_first_message(client: httpx.Client, brain: str) -> None:
+    unknown = client.get(f"{brain}/sessions/s1")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    assert client.get(f"{brain}/sessions/s1/messages").json() == {"items": []}
+    first, second = say(client, brain, "one"), say(client, brain, "two")
+    assert client.get(f"{brain}/sessions/s1").json() == {
+        "session_id": "s1",
+        "brain_id": brain.rpartition("/")[2],
+        "message_count": 2,
+        "created_at": client.get(f"{brain}/sessions/s1").json()["created_at"],
+        "updated_at": second["created_at"],
+        "ended_at": None,
+    }
+    assert first["id"] != say(client, brain, "one", session="s2")["id"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"role": "user"},
+        {"content": "x"},
+        {"role": "robot", "content": "x"},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": ["x"]},
+        {"role": "tool", "content": "x", "name": ""},
+        {"role": "tool", "content": "x", "name": "n" * 129},
+        {"role": "user", "content": "x", "metadata": []},
+    ],
+)
+def test_a_malformed_message_is_refused(client: httpx.Client, brain: str, body: Json) -> None:
+    answer = client.post(f"{brain}/sessions/s1/messages", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
+    assert client.get(f"{brain}/sessions/s1").status_code == 404
+
+
+@pytest.mark.parametrize("session", ["a", "A.b_c:d@e-f", "9", "s" * 256])
+def test_a_session_id_may_look_like_this(client: httpx.Client, brain: str, session: str) -> None:
+    assert say(client, brain, "hello", session=session)["session_id"] == session
+    assert close(client, brain, session)["session_id"] == session
+
+
+@pytest.mark.parametrize("session", ["-a", ".a", "_a", "a%20b", "s" * 257, "é", "a%00", "a%0A"])
+def test_a_session_id_may_not_look_like_this(client: httpx.Client, brain: str, session: str) -> None:
+    root = f"{brain}/sessions/{session}"
+    answers = [
+        client.get(root),
+        client.get(f"{root}/messages"),
+        client.post(f"{root}/messages", json={"role": "user", "content": "x"}),
+        client.post(f"{root}/close", json={}),
+        client.post(f"{root}/recall", json={"query": "x"}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(400, "validation_error")] * 5
+
+
+def test_closing_an_unknown_session_reflects_on_nothing(client: httpx.Client, brain: str, paths: Paths) -> None:
+    closed = close(client, brain)
+    assert closed == {
+        "session_id": "s1",
+        "reflection_status": "no_result",
+        "reflection_attempted": False,
+        "ended_at": closed["ended_at"],
+        "method": "rule-based",
+    }
+    assert paths() == []
+    assert client.get(f"{brain}/sessions/s1").status_code == 404
+
+
+def test_closing_a_session_writes_a_reflection(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "How do I prune the quince? I prefer hand tools.", session="team:a@b")
+    say(client, brain, "Cut in February. It works.", role="assistant", session="team:a@b")
+    closed = close(client, brain, "team:a@b")
+    assert closed == {
+        "session_id": "team:a@b",
+        "reflection_status": "completed",
+        "reflection": {
+            "outcome": "success",
+            "should_record_episode": True,
+            "path": "reflections/team%3Aa%40b.md",
+        },
+        "reflection_attempted": True,
+        "ended_at": closed["ended_at"],
+        "method": "rule-based",
+    }
+    stat = client.get(f"{brain}/documents/stat", params={"path": "reflections/team%3Aa%40b.md"}).json()
+    assert stat["document"]["source"] == "reflect"
+    text = client.get(f"{brain}/documents/read", params={"path": "reflections/team%3Aa%40b.md"}).text
+    assert "How do I prune the quince?" in text
+    assert "I prefer hand tools." in text
+    assert client.get(f"{brain}/sessions/team:a@b").json()["ended_at"] == closed["ended_at"]
+
+
+def test_closing_again_answers_the_same_until_there_is_more(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Deploy the build.")
+    first, second = close(client, brain), close(client, brain)
+    assert first == second
+    say(client, brain, "The deploy failed with an error. Try the other region.")
+    third = close(client, brain)
+    assert third["ended_at"] > first["ended_at"]
+    assert third["reflection"]["outcome"] == "failure"
+    assert third["reflection"]["retry_feedback"] == "The deploy failed with an error."
+
+
+@pytest.mark.parametrize(
+    ("turns", "outcome"),
+    [
+        ([("user", "Hello.")], "unknown"),
+        ([("user", "It is broken."), ("assistant", "Restart it."), ("user", "Thanks!")], "success"),
+        ([("user", "Great."), ("user", "No, it does not work.")], "failure"),
+        ([("user", "The first part works now, the second one is still broken. Thanks")], "partial"),
+        ([("tool", "error error error")], "unknown"),
+    ],
+)
+def test_the_outcome_is_told_by_the_last_signs(
+    client: httpx.Client, brain: str, turns: list[tuple[str, str]], outcome: str
+) -> None:
+    for role, content in turns:
+        say(client, brain, content, role=role)
+    assert close(client, brain)["reflection"]["outcome"] == outcome
+
+
+def test_recall_in_an_unknown_session_is_a_search(client: httpx.Client, brain: str, write: Write) -> None:
+    write("memory/global/a.md", "the violet ledger\n")
+    write("wiki/b.md", "the violet ledger, revised\n")
+    found = client.get(f"{brain}/search", params={"q": "violet ledger"}).json()
+    answer = client.post(f"{brain}/sessions/nobody/recall", json={"query": "violet ledger"}).json()
+    assert answer == {"chunks": found["hits"], "session_id": "nobody", "brain_id": found["brain_id"]}
+    assert recall(client, brain, "violet ledger", scope="global") == ["memory/global/a.md"]
+    assert recall(client, brain, "violet ledger", top_k=1) == ["memory/global/a.md"]
+
+
+def test_recall_listens_to_what_was_said_last(client: httpx.Client, brain: str, write: Write) -> None:
+    write("a.md", "The budget of the harbour project is small.\n")
+    write("b.md", "The budget of the orchard project is large.\n")
+    write("c.md", "Orchard trees are pruned in winter.\n")
+    assert recall(client, brain, "budget project") == ["a.md", "b.md"]
+    say(client, brain, "Let us talk about the orchard.", metadata={"skip_extract": True})
+    assert recall(client, brain, "budget project") == ["b.md", "a.md", "c.md"]
+    chunks = client.post(f"{brain}/sessions/s1/recall", json={"query": "budget project"}).json()["chunks"]
+    scores = [chunk["score"] for chunk in chunks]
+    # By reciprocal rank: second for the query and first for the context beats first for the query alone.
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == pytest.approx((1 / 62 + 0.5 / 61) * 60 / 1.5, abs=1e-3)
+
+
+def test_the_query_outweighs_the_context(client: httpx.Client, brain: str, write: Write) -> None:
+    write("asked.md", "Lighthouse keepers\n")
+    write("said.md", "Submarine crews\n")
+    say(client, brain, "Tell me about submarine crews.", metadata={"skip_extract": True})
+    assert recall(client, brain, "lighthouse keepers") == ["asked.md", "said.md"]
+
+
+def test_recall_forgets_what_was_said_long_ago(client: httpx.Client, brain: str, write: Write) -> None:
+    write("old.md", "glockenspiel\n")
+    say(client, brain, "glockenspiel", metadata={"skip_extract": True})
+    assert recall(client, brain, "anything") == ["old.md"]
+    for number in range(6):
+        say(client, brain, f"small talk {number}", role="assistant", metadata={"skip_extract": True})
+    assert recall(client, brain, "anything") == []
