@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PEERS  := tests/peers
 
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
@@ -16,7 +17,10 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 	@$(BIN)/brains-gateway serve
 
 test: $(STAMP) ## Set up, then run the whole suite
-	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -n auto -q
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -n auto -q --ignore=$(PEERS)
+
+test-peers: $(STAMP) $(PEERS)/node_modules/.installed ## Test with clients of other makes; needs Node 20 and npm
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -q $(PEERS)
 
 check: $(STAMP) ## Lint and type-check
 	@$(BIN)/ruff check .
@@ -31,7 +35,12 @@ bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m bench
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(PEERS)/node_modules/.installed: $(PEERS)/package.json
+	@command -v npm > /dev/null || { echo "make test-peers needs Node 20 or newer, with npm: install it first." >&2; exit 1; }
+	@cd $(PEERS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

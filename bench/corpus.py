@@ -37,15 +37,14 @@ class Corpus:
         self._weights = list(accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Path and text of each: paragraphs that are a chunk each."""
+        """Path and text of each: a heading, and paragraphs that are a chunk each."""
         dice = random.Random(1)
         for n in range(self._documents):
             words = dice.choices(self._words, cum_weights=self._weights, k=WORDS_PER_CHUNK * CHUNKS_PER_DOCUMENT)
+            heading = f"# {' '.join(self._content_words(dice, 4))}"
             starts = range(0, len(words), WORDS_PER_CHUNK)
-            yield (
-                f"memory/global/note-{n:06d}.md",
-                "\n\n".join(" ".join(words[at : at + WORDS_PER_CHUNK]) for at in starts),
-            )
+            paragraphs = (" ".join(words[at : at + WORDS_PER_CHUNK]) for at in starts)
+            yield f"memory/global/note-{n:06d}.md", "\n\n".join([heading, *paragraphs])
 
     def queries(self, number: int) -> dict[str, list[str]]:
         dice = random.Random(2)

@@ -46,7 +46,7 @@ def _told(samples: str) -> str:
         taken[_package(stack.rsplit(";", 1)[-1])] += int(count)
     total = sum(taken.values()) or 1
     lines = [[name, f"{n / total:.0%}"] for name, n in taken.most_common() if n / total >= _LEAST_SHARE]
-    head = f"By package: whose code ran in {total:,} samples of `memory_search`, {_CLIENTS} clients, {MODERN.version} wire."
+    head = f"By package: whose code ran, in {total:,} samples of `memory_search` at {_CLIENTS} clients."
     return head + "\n\n" + table(["Package", "share of samples"], lines)
 
 

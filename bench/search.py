@@ -121,7 +121,7 @@ def _mixed(queries: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 def _check(asked: str, hits: list[dict[str, object]]) -> None:
     words = {word.strip("?") for word in asked.split()}
-    if not hits or not words & set(str(hits[0]["content"]).split()):
+    if not hits or not words & {*str(hits[0]["content"]).split(), *str(hits[0]["title"]).split()}:
         raise Unmeasured(f"A search for {asked!r} found nothing that has any of it.")
 
 

@@ -28,7 +28,7 @@ QUICK = Sizes(
     open_streams=200,
     first_token_streams=200,
     deltas=2_000,
-    stdio_runs=9,
+    stdio_runs=7,
     chunks=100_000,
     queries=100,
 )

@@ -13,6 +13,7 @@ import uvloop
 
 from bench import contestants
 from bench.client import Connection
+from bench.processes import Contestant
 from bench.result import Row, Section, Spread, Unmeasured, percentile, ratios, table, verdict
 from bench.sizes import Sizes
 from bench.wire import MODERN, WIRES, ToolCall, Wire, result
@@ -104,17 +105,41 @@ def progress(sizes: Sizes, workdir: Path) -> Section:
         for wire in WIRES:
             for together in (1, _TOGETHER):
                 deltas = sizes.deltas // together
-                report = ToolCall("report", {"times": deltas}, with_progress=True)
-                ours, theirs = [], []
-                for _ in range(sizes.rounds + 1):
-                    ours.append(run(_rate(served.port, contestants.ask(deltas), wire, together, deltas)))
-                    theirs.append(run(_rate(bare.port, report, wire, together, deltas)))
-                section.rows.append(_progress_row(wire, together, ours[1:], theirs[1:]))
-                spreads = Spread.of(ours[1:]).text(0), Spread.of(theirs[1:]).text(0)
-                lines.append([wire.version, str(together), str(deltas), *spreads])
-    header = ["Wire", "Streams at once", "Notifications each", "`memory_ask` a second", "bare tool a second"]
+                ours = _Relay(served, contestants.ask(deltas), wire, together, deltas)
+                theirs = _Relay(bare, ToolCall("report", {"times": deltas}, with_progress=True), wire, together, deltas)
+                for n in range(sizes.rounds + 1):
+                    for relay in (ours, theirs):
+                        relay.run(counts=n > 0)
+                section.rows.append(_progress_row(wire, together, ours, theirs))
+                lines += [one.line(wire) for one in (ours, theirs)]
+    header = ["Wire", "Streams at once", "Notifications each", "Who", "notifications/s", "CPU µs each"]
     section.details = [table(header, lines)]
     return section
+
+
+class _Relay:
+    """One contestant that sends notifications, on one wire, so many streams at once."""
+
+    def __init__(self, contestant: Contestant, call: ToolCall, wire: Wire, together: int, deltas: int) -> None:
+        self._contestant = contestant
+        self._call = call
+        self._wire = wire
+        self._together = together
+        self._deltas = deltas
+        self.rates: list[float] = []
+        self.cpu_us: list[float] = []
+
+    def run(self, *, counts: bool) -> None:
+        before = self._contestant.cpu_seconds()
+        rate = run(_rate(self._contestant.port, self._call, self._wire, self._together, self._deltas))
+        cpu = (self._contestant.cpu_seconds() - before) * 1e6 / (self._deltas * self._together)
+        if counts:
+            self.rates.append(rate)
+            self.cpu_us.append(cpu)
+
+    def line(self, wire: Wire) -> list[str]:
+        rates, cpu = Spread.of(self.rates).text(0), f"{Spread.of(self.cpu_us).median:.0f}"
+        return [wire.version, str(self._together), f"{self._deltas:,}", f"`{self._call.tool}`", rates, cpu]
 
 
 async def _rate(port: int, call: ToolCall, wire: Wire, together: int, expected: int) -> float:
@@ -127,16 +152,21 @@ async def _rate(port: int, call: ToolCall, wire: Wire, together: int, expected: 
     return done[0].notifications / done[0].seconds if together == 1 else expected * together / wall
 
 
-def _progress_row(wire: Wire, together: int, ours: list[float], theirs: list[float]) -> Row:
-    ratio = ratios(ours, theirs)
+def _progress_row(wire: Wire, together: int, ours: _Relay, theirs: _Relay) -> Row:
+    ratio = ratios(ours.rates, theirs.rates)
     holds = ratio.median >= _NOTIFICATIONS
+    cpu, bare_cpu = Spread.of(ours.cpu_us).median, Spread.of(theirs.cpu_us).median
+    blame = (
+        f"CPU of one {cpu:.0f} µs, of a bare one {bare_cpu:.0f} µs: each delta is read by httpx, "
+        "parsed as an event and as JSON, and timed, before it is sent on"
+    )
     return Row(
         f"progress notifications, {wire.version} wire, {together} stream{'s' if together > 1 else ''}",
-        f"{Spread.of(ours).median:,.0f}/s",
+        f"{Spread.of(ours.rates).median:,.0f}/s",
         ratio.text(),
         f"≥ {_NOTIFICATIONS} × a bare tool that reports",
         verdict(holds),
-        "" if holds else "each delta is read by httpx, parsed as an event and as JSON, and timed before it is sent on",
+        "" if holds else blame,
     )
 
 

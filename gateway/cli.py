@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     platform = commands.add_parser("platform", help="run the embedded brain alone, as a platform", epilog=_EPILOG)
     platform.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     platform.add_argument("--port", type=_port, default=8788, help="port to listen on (default: 8788)")
-    platform.add_argument("--token", help="bearer token to require (default: none)")
+    platform.add_argument("--token", type=_token, help="bearer token to require (default: none)")
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
     return parser
 
@@ -82,6 +82,13 @@ def _workers(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 64:
         raise argparse.ArgumentTypeError("workers is a whole number from 1 to 64")
     return int(text)
+
+
+def _token(text: str) -> str:
+    """A variable that is unset in a shell is an empty word here: it must not become a token anyone can guess."""
+    if not text or any(not "!" <= c <= "~" for c in text):
+        raise argparse.ArgumentTypeError("a token is one word of ASCII characters")
+    return text
 
 
 def _exit(sentence: str, code: int) -> NoReturn:

@@ -19,7 +19,7 @@ def markdown_of(html: str) -> str:
     soup = BeautifulSoup(html, "html.parser")
     for noise in soup(_NOISE):
         noise.decompose()
-    title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
+    title = " ".join(soup.title.extract().get_text(" ").split()) if soup.title else ""
     body = soup.find("main") or soup.find("article") or soup.body or soup
     try:
         text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(body)).strip()

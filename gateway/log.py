@@ -38,7 +38,14 @@ class _ToStructlog(logging.Handler):
             fields["error"] = record.exc_info[0].__name__
         # Libraries may have levels of their own; structlog knows the five.
         level = max(logging.DEBUG, min(logging.CRITICAL, record.levelno // 10 * 10))
-        structlog.get_logger().log(level, record.getMessage(), **fields)
+        structlog.get_logger().log(level, _message(record), **fields)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (KeyError, TypeError, ValueError):  # a library's own slip must not fail the call it was made in
+        return str(record.msg)
 
 
 def _adopt_standard_logging(level: str) -> None:

@@ -10,7 +10,10 @@ from gateway.errors import GatewayError
 from gateway.operations import JsonValue
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_PATH_CHARACTERS = re.compile(r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+# No controls, no wildcards, no look-alikes of a slash, no halves of surrogate pairs.
+_PATH_CHARACTERS = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028-\u202e\u2044\u2066-\u2069\u2215\u29f5\u29f8\u29f9\ud800-\udfff]+"
+)
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
 )
@@ -19,6 +22,7 @@ _RESERVED_TREES = re.compile(
 )
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _TITLE_LENGTH = 512
+_SEGMENT_BYTES = 255
 
 
 def checked_id(value: str, field: str) -> str:
@@ -60,6 +64,7 @@ def _is_plain_segment(segment: str) -> bool:
     decoded = unquote(unquote(unquote(folded)))
     return (
         _PATH_CHARACTERS.fullmatch(segment) is not None
+        and len(segment.encode()) <= _SEGMENT_BYTES
         and decoded == folded
         and not {"/", "\\"} & set(folded)
         and folded == folded.strip()

@@ -44,8 +44,19 @@ def find(connection: sqlite3.Connection, reference: str) -> Brain:
         f"SELECT {COLUMNS} FROM brains WHERE id = ? OR slug = ?", (reference, reference)
     ).fetchone()
     if row is None:
-        raise Refused("not_found", f"brain not found: {reference}")
+        raise missing(reference)
     return Brain(*row)
+
+
+def missing(reference: str) -> Refused:
+    return Refused("not_found", f"brain not found: {reference}")
+
+
+def chunk_count(connection: sqlite3.Connection, brain: Brain) -> int:
+    row = connection.execute("SELECT chunks FROM brains WHERE n = ?", (brain.n,)).fetchone()
+    if row is None:
+        raise missing(brain.id)
+    return int(row["chunks"])
 
 
 def create(connection: sqlite3.Connection, name: str, slug: str, visibility: str) -> Brain:

@@ -61,9 +61,13 @@ def kind_of(content_type: str, file_name: str, body: bytes) -> Kind:
     Raises: Refused, when they are not text either.
     """
     media_type = content_type.partition(";")[0].strip().lower()
-    by_type = KIND_BY_TYPE.get(media_type) or ("json" if media_type.endswith("+json") else None)
-    kind = by_type or KIND_BY_EXTENSION.get(file_name.rpartition(".")[2].lower())
-    if kind:
+    if kind := KIND_BY_TYPE.get(media_type):
+        return kind
+    if media_type.endswith("+json"):
+        return "json"
+    if media_type.startswith("text/"):
+        return "text"
+    if kind := KIND_BY_EXTENSION.get(file_name.rpartition(".")[2].lower()):
         return kind
     if body.startswith(b"%PDF-"):
         return "pdf"

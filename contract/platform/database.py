@@ -112,8 +112,12 @@ class Database:
             self._file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         connection.row_factory = sqlite3.Row
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
+        try:
+            for pragma in PRAGMAS:
+                connection.execute(pragma)
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
 

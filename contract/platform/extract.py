@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ PATTERNS: Final = {
     "reminder": r"\b(?:remember|note|keep in mind|don'?t forget|do not forget|bear in mind)\b(?:,| that| to|:)",
     "decision": r"\b(?:we|i|the team|they)(?:'ve| have|'ll| will)? (?:decided|agreed|chose|chosen|settled)\b"
     r"|\blet'?s (?:go with|use|stick with)\b|\bthe decision (?:is|was)\b|\bwe(?:'ll| will| are going to) use\b",
-    "preference": r"\b(?:i|we)(?:'d| would)?(?: really| always| usually| never| much)?"
+    "preference": r"\b(?:i|we)(?:'d| would| do not| don'?t)?(?: really| always| usually| never| much)?"
     r" (?:prefer|like|love|enjoy|hate|dislike|avoid|favou?r|can'?t stand)\b"
     r"|\b(?:i|we) (?:always|never|usually) \w+|\bmy (?:favou?rite|preferred)\b",
     "identity": r"\bmy \w+(?: \w+)?(?:'s name)? (?:is|are)\b|\bi(?: am|'m) (?:called|based|from|an?|the)\b"
@@ -30,7 +30,7 @@ KINDS: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in PA
 
 # How a transcript says who is speaking: `user: …`, `**User:** …`, `## user`, `[user] …`.
 SPEAKER: Final = re.compile(
-    r"^[ \t]*(?:[#>*_\[-]+[ \t]*)*(user|human|assistant|system|tool)\b[ \t]*[*_\]]*[ \t]*(?:[:>-]+|$)[*_]*",
+    r"^[ \t#>*_\[-]*(user|human|assistant|system|tool)\b[ \t]*[*_\]]*[ \t]*(?:[:>-]+|$)[*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -53,8 +53,9 @@ def sameness(sentence: str) -> str:
 def facts(text: str) -> Iterator[Fact]:
     for start, end in markdown.sentences(text):
         sentence = " ".join(text[start:end].split())
-        size = words.count(sentence)
-        if sentence.endswith(("?", "？")) or not SHORTEST <= size <= LONGEST or len(sentence) > LONGEST_CHARACTERS:
+        if len(sentence) > LONGEST_CHARACTERS or sentence.endswith(("?", "？")):
+            continue
+        if not SHORTEST <= words.count(sentence) <= LONGEST:
             continue
         kind = next((kind for kind, pattern in KINDS.items() if pattern.search(sentence)), None)
         if kind:
@@ -75,14 +76,13 @@ def _is_user(speaker: str) -> bool:
     return speaker.lower() in {"user", "human"}
 
 
-def remember(connection: sqlite3.Connection, brain: Brain, text: str, metadata: Mapping[str, Scalar]) -> list[str]:
-    """Write a note for each fact that has none yet; the paths of the new ones."""
-    written: list[str] = []
-    for fact in facts(text):
+def remember(
+    connection: sqlite3.Connection, brain: Brain, found: Iterable[Fact], metadata: Mapping[str, Scalar]
+) -> None:
+    """Write a note for each fact that has none yet."""
+    for fact in found:
         if documents.find(connection, brain, fact.path) is None:
             documents.write(connection, brain, _note(fact, metadata))
-            written.append(fact.path)
-    return written
 
 
 def _note(fact: Fact, metadata: Mapping[str, Scalar]) -> Draft:

@@ -41,9 +41,14 @@ def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, t
         ).lastrowid
         connection.execute(
             f"INSERT INTO {table(brain)} (rowid, title, tags, text, grams) VALUES (?, ?, ?, ?, ?)",
-            (chunk, title, tags, piece, words.grams(f"{title}\n{tags}\n{piece}")),
+            (chunk, _heading(title, piece), tags, piece, words.grams(f"{title}\n{tags}\n{piece}")),
         )
     connection.execute("UPDATE brains SET chunks = chunks + ? WHERE n = ?", (len(pieces), brain))
+
+
+def _heading(title: str, piece: str) -> str:
+    """The title, unless it is just the line the piece begins with: a line is no headline, and does not count twice."""
+    return "" if piece.startswith(title) else title
 
 
 def remove(connection: sqlite3.Connection, brain: int, document: int) -> None:

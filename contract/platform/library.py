@@ -29,14 +29,18 @@ class Library:
         self._database = database
 
     def create(self, brain: Brain, draft: Draft) -> JsonObject:
-        """Store a new document. Raises: Refused, when the path is taken."""
+        """Store a new document, and what a transcript says.
+
+        Raises: Refused, when the path is taken.
+        """
+        # A transcript may be long, and the write lock is everyone's.
+        transcript = draft.content.decode() if draft.source == "extract" else ""
+        facts = list(extract.facts(extract.said_by_users(transcript)))
         with self._database.writing() as connection:
             if documents.find(connection, brain, draft.path) is not None:
                 raise Refused("conflict", f"document already exists: {draft.path}")
             row = documents.write(connection, brain, draft)
-            if draft.source == "extract":
-                said = extract.said_by_users(draft.content.decode())
-                extract.remember(connection, brain, said, {"extracted_from": draft.path})
+            extract.remember(connection, brain, facts, {"extracted_from": draft.path})
             return documents.record(brain, row)
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:

@@ -19,11 +19,12 @@ FRONT_MATTER: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
 FIELD: Final = re.compile(r"^([A-Za-z_][\w-]*):[ \t]*(.*(?:\n[ \t]+.*|\n- .*)*)", re.MULTILINE)
-HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$", re.MULTILINE)
 BLOCK: Final = re.compile(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", re.MULTILINE)
 FENCE: Final = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+# Behind its marks and closing quotes, before a new item of a list, between paragraphs, and before a heading.
 SENTENCE_END: Final = re.compile(
-    r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n(?=\s*(?:[-*+•]|\d+[.)])\s)|\n\s*\n|\n(?=\s{0,3}#)"
+    r"[.!?][\"')\]”’]*(?=\s)|[。！？]+|\n(?=[ \t]*(?:[-*+•]|\d+[.)])\s)|\n\s*\n|\n(?= {0,3}#)"
 )
 
 
@@ -42,7 +43,7 @@ def read(text: str) -> Note:
         return Note(None, "", text)
     fields = {key.lower(): value for key, value in FIELD.findall(matched[1].replace("\r\n", "\n"))}
     title = scalar(fields.get("name", "")) or scalar(fields.get("title", "")) or None
-    return Note(title, " ".join(re.findall(r"[^\s,\[\]\"']+", fields.get("tags", ""))), text[matched.end() :])
+    return Note(title, " ".join(re.findall(r"\w[^\s,\[\]\"']*", fields.get("tags", ""))), text[matched.end() :])
 
 
 def scalar(raw: str) -> str:
@@ -63,7 +64,8 @@ def title_of(text: str, otherwise: str) -> str:
     note = read(text)
     if note.title:
         return note.title[:TITLE_LIMIT]
-    heading = next((match[1] for match in HEADING.finditer(note.body) if match[1].strip()), "")
+    headings = (match[1].strip().rstrip("#") for match in HEADING.finditer(note.body))
+    heading = next((text for text in headings if text.strip()), "")
     first_line = next((line for line in note.body.splitlines() if line.strip()), "")
     return " ".join((heading or first_line).split())[:TITLE_LIMIT].strip() or otherwise[:TITLE_LIMIT]
 
@@ -97,23 +99,28 @@ def _blocks(body: str) -> Iterator[tuple[int, int, int, bool]]:
 
 def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """A block with its size, or an enormous one in pieces that end with a sentence, or a word, where there is one."""
-    while end - start > LONGEST_CHARACTERS or words.count(body[start:end]) > LONGEST:
-        ends = [place for _, _, place in words.spans(body[start : start + LONGEST_CHARACTERS])][:LONGEST]
-        reach = ends[-1] if len(ends) == LONGEST else LONGEST_CHARACTERS
-        window = body[start : start + reach]
-        sentence = max((match.end() for match in SENTENCE_END.finditer(window)), default=0)
-        gap = max(window.rfind(" "), window.rfind("\n")) + 1
-        length = sentence if sentence > reach // 2 else gap if gap > reach // 2 else reach
-        yield start, start + length, words.count(body[start : start + length])
+    while start < end:
+        # Counting the whole of a long block again and again would take the square of its length.
+        size = words.count(body[start:end]) if end - start <= LONGEST_CHARACTERS else LONGEST + 1
+        length = end - start if size <= LONGEST else _piece(body[start : min(end, start + LONGEST_CHARACTERS)])
+        yield start, start + length, min(size, LONGEST)
         start += length
-    if start < end:
-        yield start, end, words.count(body[start:end])
+
+
+def _piece(window: str) -> int:
+    """How much of the window makes a piece of its own."""
+    ends = [unit.end() for unit in words.UNIT.finditer(window)][:LONGEST]
+    reach = ends[-1] if len(ends) == LONGEST else len(window)
+    window = window[:reach]
+    sentence = max((match.end() for match in SENTENCE_END.finditer(window)), default=0)
+    gap = max(window.rfind(" "), window.rfind("\n")) + 1
+    return sentence if sentence > reach // 2 else gap if gap > reach // 2 else reach
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Where each sentence begins and ends; headings, bullets and fences are not part of one."""
     start = 0
-    for end in [*(match.start() for match in SENTENCE_END.finditer(text)), len(text)]:
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         piece = text[start:end]
         marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
         begin = start + (marker.end() if marker else 0)

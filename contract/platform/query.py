@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from contract.platform import index, words
+from contract.platform import brains, index, words
 from contract.platform.brains import Brain
 
 # A query of a thousand words is cut to its first distinct terms, and then to the rarest of them.
@@ -31,7 +31,7 @@ class Term:
 
 def parse(connection: sqlite3.Connection, brain: Brain, text: str) -> list[Term]:
     """The terms of a query, rarest first; terms the brain does not have come at the very front."""
-    total = connection.execute("SELECT chunks FROM brains WHERE n = ?", (brain.n,)).fetchone()[0]
+    total = brains.chunk_count(connection, brain)
     terms = [_term(connection, brain, total, *lookup) for lookup in _lookups(text)]
     return sorted(terms, key=lambda term: (term.chunks, term.key))[:TERMS_KEPT]
 

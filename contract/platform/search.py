@@ -150,7 +150,7 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
     marks = ", ".join("?" * len(rows))
     return connection.execute(
         f"""
-        SELECT w.title, w.tags, w.text, c.ordinal, d.path, d.metadata, d.updated_at
+        SELECT w.title AS heading, w.tags, w.text, c.ordinal, d.title, d.path, d.metadata, d.updated_at
         FROM {index.table(brain.n)} AS w CROSS JOIN chunks AS c ON c.n = w.rowid
         CROSS JOIN documents AS d ON d.n = c.document WHERE w.rowid IN ({marks})
         """,
@@ -161,7 +161,7 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
 def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
     document = document_id(brain, row["path"])
     return Hit(
-        score=_score(row["title"], row["tags"], row["text"], terms),
+        score=_score((row["heading"], row["tags"], row["text"]), terms),
         path=row["path"],
         title=row["title"],
         text=row["text"],
@@ -173,15 +173,15 @@ def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
     )
 
 
-def _score(title: str, tags: str, text: str, terms: list[Term]) -> float:
+def _score(texts: tuple[str, str, str], terms: list[Term]) -> float:
     """BM25 over all terms, scaled by what a text full of every term would get: above 0, below 1."""
     keys = {term.key for term in terms}
-    columns = [(column, *words.tally(column, keys)) for column in (title, tags, text)]
+    columns = [(text, *words.tally(text, keys)) for text in texts]
     length = 1 - LENGTH_SHARE + LENGTH_SHARE * columns[-1][2] / USUAL_LENGTH
     total = 0.0
     for term in terms:
         weighted = zip(index.COLUMN_WEIGHTS, columns, strict=False)
-        frequency = sum(weight * term.count_in(column, stems) for weight, (column, stems, _) in weighted)
+        frequency = sum(weight * term.count_in(text, stems) for weight, (text, stems, _) in weighted)
         total += term.weight * frequency / (frequency + SATURATION * length)
     return min(max(round(total / sum(term.weight for term in terms), 6), 0.000001), 0.999999)
 

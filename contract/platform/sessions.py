@@ -150,7 +150,9 @@ def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     actor_id = {"actor_id": actor} if isinstance(actor, str) else {}
     for row in waiting:
         if row["role"] == "user":
-            extract.remember(connection, brain, row["content"], {"session_id": session["id"], **actor_id})
+            extract.remember(
+                connection, brain, extract.facts(row["content"]), {"session_id": session["id"], **actor_id}
+            )
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
 
 

@@ -15,6 +15,7 @@ RANGES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7
 UNSPACED: Final = re.compile(f"[{RANGES}]+")
 # A combining mark continues the word it stands in, as it does for SQLite's unicode61 tokenizer.
 WORD: Final = re.compile(rf"[^\W_{RANGES}]+(?:[\u0300-\u036f]+[^\W_{RANGES}]*)*")
+UNIT: Final = re.compile(rf"{WORD.pattern}|[{RANGES}]{{1,2}}")
 GRAM_SOURCE: Final = re.compile(rf"[{RANGES}]+|(?<=[{RANGES}])[^\W_{RANGES}]+|[^\W_{RANGES}]+(?=[{RANGES}])")
 
 ASCII_END: Final = "\x7f"
@@ -93,5 +94,4 @@ def grams(text: str) -> str:
 
 def count(text: str) -> int:
     """How many words the text has, two characters of an unspaced script counting as one."""
-    unspaced = sum(len(run) for run in UNSPACED.findall(text))
-    return len(WORD.findall(text)) + (unspaced + 1) // 2
+    return len(UNIT.findall(text))

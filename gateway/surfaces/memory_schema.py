@@ -138,6 +138,19 @@ _CITATION = _object(
 _RETRIEVED = _object({"chunk_id": _STRING, "document_id": _STRING, "score": _NUMBER, "preview": _STRING})
 
 
+_ERROR: JsonObject = {"required": ["code", "message", "retryable"]}
+
+
+def _result(required: dict[str, Any] | None = None, **others: Any) -> JsonObject:
+    """The schema of a tool's result: an object with these fields, or an error.
+
+    Errors are part of it because widespread clients hold error results to the schema too.
+    """
+    schema = _object(required, **others)
+    fields = schema.pop("required", [])
+    return {**schema, "anyOf": [{"required": fields}, _ERROR]} if fields else schema
+
+
 def _hints(read_only: bool, destructive: bool, idempotent: bool, open_world: bool) -> ToolAnnotations:
     return ToolAnnotations(
         read_only_hint=read_only,
@@ -155,7 +168,7 @@ SEARCH = ToolSpec(
     "Search memory",
     "Search memory notes in a brain and return matching note content with citations. scope selects the memory "
     "namespace, and sort controls whether relevance or recency wins.",
-    _object({"query": _STRING, "brain_id": _STRING, "hits": _HITS, "took_ms": _NUMBER}),
+    _result({"query": _STRING, "brain_id": _STRING, "hits": _HITS, "took_ms": _NUMBER}),
     _READS,
 )
 RECALL = ToolSpec(
@@ -163,21 +176,21 @@ RECALL = ToolSpec(
     "Recall memories",
     "Recall memories for a query. Pass session_id to weight recent session context; otherwise uses the dedicated "
     "memory-search surface. scope selects the memory namespace rather than a generic metadata filter.",
-    _object(chunks=_OBJECTS, query=_STRING, brain_id=_STRING, hits=_HITS, took_ms=_NUMBER),
+    _result(chunks=_OBJECTS, query=_STRING, brain_id=_STRING, hits=_HITS, took_ms=_NUMBER),
     _READS,
 )
 REMEMBER = ToolSpec(
     "memory_remember",
     "Remember",
     "Store a new memory (markdown document) in the brain. Returns the created document id and path.",
-    _object(_DOCUMENT, **_RECEIPT),
+    _result(_DOCUMENT, **_RECEIPT),
     _ADDS,
 )
 INGEST_FILE = ToolSpec(
     "memory_ingest_file",
     "Ingest a file",
     "Ingest a local file (<= 25 MB) into the brain. Returns the ingest result.",
-    _object({"status": _STRING, "path": _STRING}, job_id=_STRING, chunk_count=_NUMBER, reused=_BOOLEAN, **_RECEIPT),
+    _result({"status": _STRING, "path": _STRING}, job_id=_STRING, chunk_count=_NUMBER, reused=_BOOLEAN, **_RECEIPT),
     _ADDS,
 )
 INGEST_URL = ToolSpec(
@@ -185,7 +198,7 @@ INGEST_URL = ToolSpec(
     "Ingest a URL",
     "Fetch a URL and ingest its contents into the brain. Uses the server-side /ingest/url endpoint when available; "
     "otherwise fetches locally and creates a document.",
-    _object(
+    _result(
         {"path": {"type": "string", "enum": ["server", "fallback"]}},
         result={"type": "object"},
         document={"type": "object"},
@@ -198,7 +211,7 @@ EXTRACT = ToolSpec(
     "Extract memories",
     "Submit a conversation transcript so the server can asynchronously extract memorable facts. If session_id is "
     "provided the messages are appended to that session; otherwise a transcript document is created.",
-    _object(
+    _result(
         {"mode": {"type": "string", "enum": ["session", "transcript"]}},
         messages=_OBJECTS,
         document={"type": "object"},
@@ -210,7 +223,7 @@ REFLECT = ToolSpec(
     "memory_reflect",
     "Reflect on a session",
     "Close a session and trigger server-side reflection over its messages.",
-    _object(
+    _result(
         {"reflection_status": _STRING, "reflection_attempted": _BOOLEAN},
         reflection={"type": ["object", "null"]},
         ended_at={"type": ["string", "null"]},
@@ -222,21 +235,21 @@ CONSOLIDATE = ToolSpec(
     "memory_consolidate",
     "Consolidate memory",
     "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune stale episodic memory).",
-    _object({"result": {}}, **_RECEIPT),
+    _result({"result": {}}, **_RECEIPT),
     _hints(False, True, False, False),
 )
 CREATE_BRAIN = ToolSpec(
     "memory_create_brain",
     "Create a brain",
     "Create a new brain. Generates a slug from the name if one is not provided.",
-    _object(_BRAIN, **_RECEIPT),
+    _result(_BRAIN, **_RECEIPT),
     _ADDS,
 )
 LIST_BRAINS = ToolSpec(
     "memory_list_brains",
     "List brains",
     "List all brains the caller has access to.",
-    _object({"items": {"type": "array", "items": _object(_BRAIN)}}),
+    _result({"items": {"type": "array", "items": _object(_BRAIN)}}),
     _READS,
 )
 ASK = ToolSpec(
@@ -244,7 +257,7 @@ ASK = ToolSpec(
     "Ask",
     "Ask a question grounded in the brain. Streams answer tokens as MCP progress notifications and returns the final "
     "answer with citations.",
-    _object(
+    _result(
         {
             "answer": _STRING,
             "citations": {"type": "array", "items": _CITATION},

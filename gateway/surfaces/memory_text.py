@@ -6,17 +6,26 @@ from gateway.operations import JsonObject
 
 _HITS_SHOWN = 5
 _HIT_LENGTH = 320
-# Invisible ways to hide text from a person but not from a model: tags, bidi controls, zero width, escape codes.
-_INVISIBLE = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff\x1b]")
+_LARGEST_SCORE = 1e300
+# Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
+# zero width, and the control characters that terminals obey.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 
 
 def visible(text: object) -> str:
-    return _INVISIBLE.sub("", str(text))
+    return "" if text is None else _INVISIBLE.sub("", str(text))
+
+
+def line(text: object) -> str:
+    """On one line, whatever it holds: a name must not begin a line of its own."""
+    return " ".join(visible(text).split())
 
 
 def score(value: object) -> str:
     """Three decimals, or three significant digits where that would read as nothing."""
-    number = float(value) if isinstance(value, int | float) else 0.0
+    number = float(value) if isinstance(value, int | float) and abs(value) < _LARGEST_SCORE else 0.0
     return f"{number:.3f}" if abs(number) >= 0.001 or number == 0 else f"{number:.3g}"
 
 
@@ -24,8 +33,7 @@ def hits(found: list[JsonObject]) -> str:
     if not found:
         return "Nothing found."
     shown = [
-        f"#{n} score={score(hit.get('score'))} {visible(hit.get('path', ''))}\n"
-        f"{visible(hit.get('content', ''))[:_HIT_LENGTH]}"
+        f"#{n} score={score(hit.get('score'))} {line(hit.get('path'))}\n{visible(hit.get('content'))[:_HIT_LENGTH]}"
         for n, hit in enumerate(found[:_HITS_SHOWN], start=1)
     ]
     rest = len(found) - _HITS_SHOWN
@@ -33,18 +41,20 @@ def hits(found: list[JsonObject]) -> str:
 
 
 def remembered(document: JsonObject) -> str:
+    """Says what was stored, even where the platform's record lacks a field: it is stored all the same."""
+    name, size = f"{line(document.get('path'))} (id {line(document.get('id'))}", document.get("byte_size")
     if document.get("reused"):
-        return f"Already stored as {document['path']} (id {document['id']})."
-    return f"Stored {document['path']} (id {document['id']}, {document['byte_size']:,} bytes)."
+        return f"Already stored as {name})."
+    return f"Stored {name}, {size:,} bytes)." if isinstance(size, int) else f"Stored {name})."
 
 
 def ingested(result: JsonObject) -> str:
-    path = result.get("path")
+    path = line(result.get("path"))
     if result.get("status") == "queued":
-        return f"Queued {path} (job {result.get('job_id')}); it is not searchable yet."
+        return f"Queued {path} (job {line(result.get('job_id'))}); it is not searchable yet."
     if result.get("reused"):
         return f"Already stored as {path}."
-    return f"Ingested {path} ({result.get('chunk_count', 0)} chunks)."
+    return f"Ingested {path} ({line(result.get('chunk_count', 0))} chunks)."
 
 
 def ingested_url(answer: JsonObject) -> str:
@@ -60,28 +70,32 @@ def extracted(answer: JsonObject) -> str:
 
 
 def reflected(answer: JsonObject) -> str:
-    reflection = answer.get("reflection") or {}
-    if not reflection:
-        return f"Session closed: {answer['reflection_status']}, no reflection. Ended at {answer.get('ended_at')}."
+    status, ended = line(answer.get("reflection_status")), line(answer.get("ended_at")) or "an unknown time"
+    reflection = answer.get("reflection")
+    if not isinstance(reflection, dict) or not reflection:
+        return f"Session closed: {status}, no reflection. Ended at {ended}."
     recorded = "yes" if reflection.get("should_record_episode") else "no"
     return (
-        f"Session closed: {answer['reflection_status']}. Outcome: {visible(reflection.get('outcome'))}. "
-        f"Record episode: {recorded}. Path: {reflection.get('path')}. Ended at {answer.get('ended_at')}."
+        f"Session closed: {status}. Outcome: {line(reflection.get('outcome'))}. "
+        f"Record episode: {recorded}. Path: {line(reflection.get('path'))}. Ended at {ended}."
     )
 
 
 def brains(items: list[JsonObject]) -> str:
     if not items:
         return "There is no brain yet. Create one with memory_create_brain."
-    lines = [f"- {b.get('slug')} ({visible(b.get('name'))}, {b.get('visibility')}), id {b.get('id')}" for b in items]
+    lines = [
+        f"- {line(b.get('slug'))} ({line(b.get('name'))}, {line(b.get('visibility'))}), id {line(b.get('id'))}"
+        for b in items
+    ]
     return f"{len(items)} brain(s):\n" + "\n".join(lines)
 
 
 def created(brain: JsonObject) -> str:
     verb = "You have this brain already" if brain.get("reused") else "Created brain"
-    return f"{verb}: {brain['slug']} (id {brain['id']}, {brain['visibility']})."
+    return f"{verb}: {line(brain.get('slug'))} (id {line(brain.get('id'))}, {line(brain.get('visibility'))})."
 
 
 def answered(answer: str, citations: list[JsonObject]) -> str:
-    sources = sorted({str(citation.get("document_id")) for citation in citations})
-    return f"{answer}\n\nSources: {', '.join(sources)}" if sources else answer
+    sources = sorted({line(citation.get("document_id")) for citation in citations})
+    return f"{visible(answer)}\n\nSources: {', '.join(sources)}" if sources else visible(answer)

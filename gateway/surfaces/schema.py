@@ -28,7 +28,10 @@ def _flat(node: Any, definitions: JsonObject) -> Any:
         (only,) = (option for option in node["anyOf"] if option != {"type": "null"})
         node = {**only, **{key: value for key, value in node.items() if key != "anyOf"}}
     if "$ref" in node:
-        return _flat(_without_description(definitions[node["$ref"].rsplit("/", 1)[-1]]), definitions)
+        # What the field says of itself stays; what the model's docstring says is for us.
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        model = _without_description(definitions[node["$ref"].rsplit("/", 1)[-1]])
+        return _flat({**model, **siblings}, definitions)
     properties = {name: _flat(value, definitions) for name, value in node.get("properties", {}).items()}
     rest = {
         key: _flat(value, definitions)

@@ -13,7 +13,7 @@ import httpx
 from gateway.caller import Call
 from gateway.errors import Absent, GatewayError, StreamBroken
 from gateway.operations import READS, Args, JsonObject, JsonValue, Op
-from gateway.upstream.dialect import Body, Dialect, Route, json_object
+from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import from_refusal, says_no_such_route
 from gateway.upstream.retry import NOT_SENT, retrying
 from gateway.upstream.sse import frames
@@ -108,17 +108,30 @@ class Upstream:
         call.route = route.name
         request = await self._request(call, op, route, args)
         request.headers["accept"] = "text/event-stream"
+        started = asyncio.get_running_loop().time()
+        response = await self._opened(op, request)
         try:
-            response = await self._http.send(request, stream=True)
-        except httpx.HTTPError as error:
-            raise _from_transport_failure(op, error) from error
-        try:
-            if response.status_code >= 300:
-                raise _refused(op, response, await _read_capped(response))
-            async with aclosing(frames(response)) as untimed, aclosing(self._timed(untimed)) as timed:
+            async with aclosing(frames(response)) as untimed, aclosing(self._timed(untimed, started)) as timed:
                 yield timed
         finally:
             await response.aclose()
+
+    async def _opened(self, op: Op, request: httpx.Request) -> httpx.Response:
+        """The response to a request for a stream, its body still to come; a refusal is read here and raised."""
+        try:
+            async with asyncio.timeout(self._deadlines.first_event):
+                response = await self._http.send(request, stream=True)
+                if response.status_code < 300:
+                    return response
+                try:
+                    body = await _read_capped(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            raise _lost(op, "timeout") from error
+        except httpx.HTTPError as error:
+            raise _from_transport_failure(op, error) from error
+        raise _refused(op, response, body)
 
     def _route(self, op: Op) -> Route:
         if (route := self._dialect.routes.get(op)) is None:
@@ -132,7 +145,7 @@ class Upstream:
         headers["x-request-id"] = call.request_id
         if endpoint.token is not None:
             headers["authorization"] = f"Bearer {endpoint.token}"
-        seconds = self._deadlines.first_event if op is Op.ASK else self._deadlines.of(op)
+        seconds = max(self._deadlines.first_event, self._deadlines.idle) if op is Op.ASK else self._deadlines.of(op)
         return self._http.build_request(
             route.method,
             endpoint.url.rstrip("/") + route.fill(args),
@@ -174,20 +187,20 @@ class Upstream:
             asyncio.get_running_loop().call_later(WRITE_GRACE_SECONDS, task.cancel)
             raise
 
-    async def _timed(self, stream: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
+    async def _timed(self, stream: AsyncIterator[JsonObject], started: float) -> AsyncGenerator[JsonObject, None]:
         """Frames under three clocks: until the first, between any two, and over all of them."""
         loop = asyncio.get_running_loop()
-        wall, patience = loop.time() + self._deadlines.ask, self._deadlines.first_event
+        wall, due = started + self._deadlines.ask, started + self._deadlines.first_event
         while True:
             try:
-                async with asyncio.timeout_at(min(wall, loop.time() + patience)):
+                async with asyncio.timeout_at(min(wall, due)):
                     frame = await anext(stream)
             except StopAsyncIteration:
                 return
             except TimeoutError as error:
                 raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-            patience = self._deadlines.idle
             yield frame
+            due = loop.time() + self._deadlines.idle
 
 
 def _content(body: Body) -> tuple[bytes | None, dict[str, str]]:
@@ -213,7 +226,7 @@ def _parsed(op: Op, body: bytes) -> JsonValue:
     if op is Op.READ_DOCUMENT:
         return {"body": body}
     try:
-        return json.loads(body)
+        return parsed_json(body)
     except ValueError as error:
         raise GatewayError("upstream_error", "The platform's answer is not JSON.") from error
 
@@ -222,7 +235,7 @@ def _refused(op: Op, response: httpx.Response, body: bytes) -> Exception:
     problem: JsonObject | None = None
     if "json" in response.headers.get("content-type", ""):
         try:
-            problem = json_object(json.loads(body))
+            problem = json_object(parsed_json(body))
         except ValueError:
             problem = None
     if says_no_such_route(response, problem):

@@ -1,11 +1,15 @@
 """What a dialect is made of: a table from operation to route, and the shapes a request can have."""
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from gateway.operations import Args, JsonObject, JsonValue, Op
+
+_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,19 @@ class Route:
     def fill(self, args: Args) -> str:
         """The path for these arguments, every value quoted as one segment.
 
-        Callers check ids first (`names.checked_id`); counting segments here is the second lock,
+        Callers check ids first (`names.checked_id`); refusing dot segments here is the second lock,
         because an HTTP client silently resolves `..` wherever it is let through.
         """
-        segments = [_filled(segment, args) for segment in self.path.split("/")]
-        if any(segment in {".", ".."} for segment in segments):
-            raise ValueError("a dot segment reached a URL")
-        return "/".join(segments)
+        return "/".join(_filled(segment, args) for segment in self.path.split("/"))
 
 
 def _filled(segment: str, args: Args) -> str:
     if not segment.startswith("{"):
         return segment
-    return quote(str(args[segment[1:-1]]), safe="")
+    value = quote(str(args[segment[1:-1]]), safe="")
+    if value in {"", ".", ".."}:
+        raise ValueError("an empty or a dot segment reached a URL")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +98,28 @@ class Dialect:
 
 def json_object(answer: Any) -> JsonObject | None:
     return answer if isinstance(answer, dict) else None
+
+
+def parsed_json(text: bytes | str) -> JsonValue:
+    """A platform's JSON.
+
+    Raises:
+        ValueError: it is not JSON, or nested past what can be read.
+    """
+    text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return _whole(value) if _HALF_PAIR.search(text) else value
+
+
+def _whole(value: JsonValue) -> JsonValue:
+    """Without halves of surrogate pairs: platforms cut text inside an emoji, and no JSON we write may hold that."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from gateway.errors import CATALOGUE, GatewayError
-from gateway.operations import JsonObject, Op
+from gateway.operations import READS, JsonObject, Op
 
 _CODE_BY_STATUS = {
     400: "validation_error",
@@ -28,6 +28,8 @@ _CODE_BY_STATUS = {
 }
 # Codes a platform may send that mean the same here. The rest of its vocabulary is read by status.
 _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
+# A proxy's words for "I passed it on and heard nothing good": a write may have been made.
+_LOST_ON_THE_WAY = frozenset({502, 504})
 _READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
 
@@ -47,8 +49,11 @@ def says_no_such_route(response: httpx.Response, problem: JsonObject | None) -> 
 def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -> GatewayError:
     status = response.status_code
     code = _CODE_BY_STATUS.get(status, "upstream_error")
-    if problem is not None and (said := problem.get("code")) in _TRUSTED_CODES and said in CATALOGUE:
-        code = str(said)
+    said = (problem or {}).get("code")
+    if isinstance(said, str) and said in _TRUSTED_CODES and said in CATALOGUE:
+        code = said
+    elif status in _LOST_ON_THE_WAY and op not in READS and op is not Op.ASK:
+        code = "outcome_unknown"
     elif status == 404 and op in _READS_A_DOCUMENT and "brain not found" not in str((problem or {}).get("detail")):
         code = "not_found"
     return GatewayError(code, retry_after_seconds=retry_after(response.headers.get("retry-after")))
@@ -63,6 +68,6 @@ def retry_after(header: str | None) -> int | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return math.ceil(seconds) if 0 < seconds < 86_400 else None

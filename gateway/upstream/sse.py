@@ -9,9 +9,14 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from gateway.errors import CATALOGUE, StreamBroken
 from gateway.operations import JsonObject
+from gateway.upstream.dialect import parsed_json
 
 EVENT_BYTES = 1024 * 1024
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+_LONGEST_BLANK_LINE = 4
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error", "message"})
 
 
 class _Capped(httpx.AsyncByteStream):
@@ -21,13 +26,24 @@ class _Capped(httpx.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        since_last_event = 0
+        size, tail = -1, b""
         async for chunk in self._response.aiter_bytes():
-            head, blank_line, tail = chunk.replace(b"\r", b"").rpartition(b"\n\n")
-            if since_last_event + len(head if blank_line else tail) > EVENT_BYTES:
-                raise StreamBroken("upstream_error", "The platform sent an event that is too large.")
-            since_last_event = len(tail) if blank_line else since_last_event + len(tail)
+            if size < 0:
+                size, chunk = 0, chunk.removeprefix(_BYTE_ORDER_MARK)
+            # A blank line may come in two chunks, so the end of one is looked at again with the next.
+            window, start = tail + chunk, 0
+            for blank in _BLANK_LINE.finditer(window):
+                _check(size + blank.start() - start)
+                size, start = 0, blank.end()
+            tail = window[max(start, len(window) - _LONGEST_BLANK_LINE + 1) :]
+            size += len(window) - start - len(tail)
+            _check(size + len(tail))
             yield chunk
+
+
+def _check(size: int) -> None:
+    if size > EVENT_BYTES:
+        raise StreamBroken("upstream_error", "The platform sent an event that is too large.")
 
 
 async def frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
@@ -36,28 +52,37 @@ async def frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
     Raises:
         StreamBroken: the stream said `error`, sent what is no frame, or ended without `done`.
     """
+    if "text/event-stream" not in response.headers.get("content-type", "text/event-stream"):
+        raise StreamBroken("upstream_error", "The platform's answer is not a stream of events.")
     capped = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Capped(response))
     async with aclosing(EventSource(capped).aiter_sse()) as events:
         try:
             async for event in events:
-                frame = _frame(event)
+                if (frame := _frame(event)) is None:
+                    continue
                 if frame["type"] == "error":
                     raise _from_error_frame(frame)
                 yield frame
                 if frame["type"] == "done":
                     return
-        except (httpx.TransportError, SSEError) as error:
+        except httpx.TimeoutException as error:
+            raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+        except (httpx.HTTPError, SSEError) as error:
             raise StreamBroken("stream_truncated") from error
     raise StreamBroken("stream_truncated")
 
 
-def _frame(event: ServerSentEvent) -> JsonObject:
+def _frame(event: ServerSentEvent) -> JsonObject | None:
+    """What an event says; None for one that says nothing: without data, or of a kind that is not ours to read."""
+    if not event.data:
+        return None
     try:
-        data = event.json()
+        if not isinstance(data := parsed_json(event.data), dict):
+            raise ValueError("not an object")
     except ValueError as error:
-        raise StreamBroken("upstream_error", "The platform sent an event that is not JSON.") from error
-    if not isinstance(data, dict):
-        raise StreamBroken("upstream_error", "The platform sent an event that is not an object.")
+        if event.event not in _FRAMES:
+            return None
+        raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error
     return {**data, "type": event.event if event.event != "message" else str(data.get("type", "message"))}
 
 

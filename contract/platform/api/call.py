@@ -1,5 +1,6 @@
 """What every endpoint works with: the store, and threads to call it in."""
 
+import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeAlias, TypeVar
@@ -54,6 +55,11 @@ def in_brain(endpoint: BrainEndpoint) -> Endpoint:
     async def found(request: Request) -> Response:
         platform = platform_of(request)
         brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"])
-        return await endpoint(request, brain)
+        try:
+            return await endpoint(request, brain)
+        except sqlite3.Error:
+            # The brain may have been deleted meanwhile; then that is the answer, and not a failure.
+            await in_thread(platform.lookups, platform.store.brain, brain.id)
+            raise
 
     return found

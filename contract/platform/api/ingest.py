@@ -67,8 +67,7 @@ async def _uploaded(request: Request) -> tuple[Original, Fields]:
 async def ingest_url(request: Request, brain: Brain) -> Response:
     began = time.perf_counter()
     url = (await body.fields(request)).text("url", 1, URL_LIMIT)
-    if not _is_web_address(url):
-        raise invalid("url must be a valid http or https URL")
+    _require_web_address(url)
     platform = platform_of(request)
     assert platform.fetch is not None  # the route exists only with a fetch
     try:
@@ -80,12 +79,16 @@ async def ingest_url(request: Request, brain: Brain) -> Response:
     return _timed(await _ingest(platform, brain, Original.of_page(page), None), began)
 
 
-def _is_web_address(url: str) -> bool:
+def _require_web_address(url: str) -> None:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
+        has_host = bool(parts.hostname)
+    except ValueError as error:
+        raise invalid("url must be a valid URL") from error
+    if parts.scheme and parts.scheme not in ("http", "https"):
+        raise Refused("fetch_blocked", "only http and https URLs may be fetched")
+    if not parts.scheme or not has_host:
+        raise invalid("url must be a valid URL with scheme and host")
 
 
 async def _ingest(platform: Platform, brain: Brain, original: Original, wanted: Kind | None) -> JsonObject:

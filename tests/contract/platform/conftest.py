@@ -29,11 +29,6 @@ async def fetch(url: str) -> Page:
 
 
 @pytest.fixture(scope="session")
-def specification() -> Specification:
-    return Specification()
-
-
-@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened = Store.open(tmp_path_factory.mktemp("brains"))
     yield opened

@@ -13,7 +13,9 @@ from starlette.types import ASGIApp
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
     """Run the application in a thread; its base URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    # With the protocol named, asyncio switches Nagle's algorithm off; otherwise each small answer waits 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from contract.platform.app import create_app
+from contract.platform.brains import Brain
 from contract.platform.store import Store
 from tests.contract.platform.serving import served
 
@@ -107,3 +108,22 @@ def test_brains_do_not_see_each_other(client: httpx.Client, brain: str) -> None:
 def test_without_a_token_nobody_needs_one(store: Store) -> None:
     with served(create_app(store, token=None)) as base:
         assert httpx.get(f"{base}/v1/brains").status_code == 200
+
+
+@pytest.mark.parametrize("suffix", ["/documents?path=a.md", "/search?q=x"])
+def test_a_brain_deleted_in_the_middle_of_a_request_is_not_found(store: Store, suffix: str) -> None:
+    made = store.create_brain("Vanishing")
+
+    class Deleting(Store):
+        """Deletes the brain right after it was found."""
+
+        def brain(self, reference: str) -> Brain:
+            found = super().brain(reference)
+            self.delete_brain(found)
+            return found
+
+    with served(create_app(Deleting(store._database), token=None)) as base:
+        method = "PUT" if "path" in suffix else "GET"
+        answer = httpx.request(method, f"{base}/v1/brains/{made.id}{suffix}")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == f"brain not found: {made.id}"

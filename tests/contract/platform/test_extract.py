@@ -31,6 +31,7 @@ def notes(client: httpx.Client, brain: str, paths: Paths) -> dict[str, Json]:
     ("sentence", "kind"),
     [
         ("I prefer tea over coffee.", "preference"),
+        ("I don't like olives.", "preference"),
         ("We always deploy on Tuesdays.", "preference"),
         ("My favourite colour is green.", "preference"),
         ("My name is Ada Lovelace.", "identity"),

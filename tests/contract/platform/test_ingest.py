@@ -7,7 +7,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from contract.platform.ingest import FetchRefused, Page
+from contract.platform import convert
+from contract.platform.convert import Converted
+from contract.platform.ingest import FetchRefused, Original, Page
+from contract.platform.store import Store
 from tests.contract.platform.conftest import PAGES, Json
 
 Search = Callable[..., list[Json]]
@@ -229,6 +232,33 @@ def test_a_file_may_have_25_mebibytes(client: httpx.Client, brain: str, paths: P
     assert paths() == [answer.json()["path"]]
 
 
+def test_bytes_that_two_callers_ingest_at_once_are_one_document(store: Store) -> None:
+    """Both have asked before either has stored."""
+    brain = store.create_brain("Race")
+    originals = [Original(name, "", b"the very same") for name in ("a.md", "b.md")]
+    assert [store.intake.known(brain, original) for original in originals] == [None, None]
+    first, second = (store.intake.store(brain, original, Converted("text"), "text") for original in originals)
+    assert (first["reused"], second["reused"]) == (False, True)
+    assert first["path"] == second["path"]
+    store.delete_brain(brain)
+
+
+def test_a_pdf_is_read_as_far_as_the_limits_allow(
+    client: httpx.Client, brain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convert, "PDF_PAGES", 2)
+    answer = ingest(client, brain, "long.pdf", pdf("one", "two", "three"))
+    assert stored(client, brain, answer) == "one\n\ntwo\n"
+    record = client.get(f"{brain}/documents/stat", params={"path": answer.json()["path"]}).json()["document"]
+    assert record["metadata"] == {"file_name": "long.pdf", "ingested_as": "pdf", "truncated": True}
+
+
+def test_a_page_that_is_too_large_is_refused(client: httpx.Client, brain: str) -> None:
+    PAGES["https://example.com/huge"] = Page("https://example.com/huge", "text/plain", b"x" * 26_214_401)
+    answer = url_answer(client, brain, "https://example.com/huge")
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+
 def url_answer(client: httpx.Client, brain: str, url: str) -> httpx.Response:
     return client.post(f"{brain}/documents/ingest/url", json={"url": url})
 
@@ -300,9 +330,13 @@ def test_a_refused_fetch_keeps_its_code_and_not_its_words(
     assert "resolved" not in answer.text
 
 
-@pytest.mark.parametrize(
-    "address", ["", "example.com", "ftp://example.com/", "file:///etc/passwd", "http://", "http://[::1", 7]
-)
-def test_what_is_no_web_address_is_refused(client: httpx.Client, brain: str, address: object) -> None:
+@pytest.mark.parametrize("address", ["", "example.com", "//example.com/", "http://", "http:///x", "http://[::1", 7])
+def test_what_is_no_url_is_refused(client: httpx.Client, brain: str, address: object) -> None:
     answer = client.post(f"{brain}/documents/ingest/url", json={"url": address})
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
+
+
+@pytest.mark.parametrize("address", ["ftp://example.com/x", "file:///etc/passwd", "javascript:alert(1)", "data:,x"])
+def test_only_web_addresses_are_handed_to_the_fetch(client: httpx.Client, brain: str, address: str) -> None:
+    answer = client.post(f"{brain}/documents/ingest/url", json={"url": address})
+    assert (answer.status_code, answer.json()["code"]) == (422, "fetch_blocked")

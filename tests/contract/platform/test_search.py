@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract.platform import search as ranking
 from contract.platform.library import Operation
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
@@ -137,6 +138,12 @@ def test_a_query_of_stop_words_finds_them(write: Write, search: Search) -> None:
     assert found(search("who is")) == ["a.md"]
 
 
+def test_stop_words_beside_other_words_find_nothing_by_themselves(write: Write, search: Search) -> None:
+    write("a.md", "what is this about\n")
+    write("b.md", "a plumber\n")
+    assert found(search("What is the plumber about?")) == ["b.md"]
+
+
 def test_scores_fall_with_rank_and_ties_go_by_path_and_place(write: Write, search: Search) -> None:
     for name in ("c", "a", "b"):
         write(f"{name}.md", "one badger\n")
@@ -181,6 +188,14 @@ def test_a_title_weighs_more_than_the_text(write: Write, search: Search) -> None
     write("text.md", "# Other\n\nlobster lobster\n")
     write("title.md", "# Lobster\n\nboil it\n")
     assert found(search("lobster")) == ["title.md", "text.md"]
+
+
+def test_a_first_line_is_no_title(write: Write, search: Search) -> None:
+    write("b-line.md", "lobster\n")
+    write("a-text.md", "# Sea\n\nlobster\n")
+    hits = search("lobster")
+    assert hits[0]["score"] - hits[1]["score"] < 0.1
+    assert [hit["title"] for hit in hits] == ["lobster", "Sea"]
 
 
 def test_a_scope_is_exactly_one_tree(write: Write, search: Search) -> None:
@@ -240,17 +255,18 @@ def test_top_k_cuts_and_a_small_brain_gives_what_it_has(write: Write, search: Se
     assert len(search("pebble")) == 10
 
 
-def test_rare_words_lead_in_a_brain_too_large_to_rank_whole(store: Store) -> None:
+def test_rare_words_lead_in_a_brain_too_large_to_rank_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the number of rows that are ranked, common words change the order only, and filters still find."""
+    monkeypatch.setattr(ranking, "RANKED", 200)
     brain = store.create_brain("Large")
-    common = "\n\n".join([("ubiquitous filler " * 90).strip()] * 100)
-    writes = [Operation("write", f"bulk/{number}.md", content=common.encode()) for number in range(70)]
+    common = "\n\n".join([("ubiquitous filler " * 90).strip()] * 50).encode()
+    writes = [Operation("write", f"bulk/{number}.md", content=common) for number in range(6)]
     writes += [
         Operation("write", "bulk/rare.md", content=b"a quokka and other small animals\n"),
         Operation("write", "bulk/both.md", content=b"a ubiquitous quokka\n"),
         Operation("write", "memory/global/plain.md", content=b"ubiquitous here\n"),
+        Operation("append", "bulk/0.md", content=common),
     ]
-    writes += [Operation("append", "bulk/0.md", content=common.encode())]
     store.documents.batch(brain, writes)
 
     assert [hit.path for hit in store.search(brain, "ubiquitous quokka", 10).hits] == ["bulk/both.md", "bulk/rare.md"]

@@ -177,6 +177,13 @@ def test_the_outcome_is_told_by_the_last_signs(
     assert close(client, brain)["reflection"]["outcome"] == outcome
 
 
+def test_a_session_of_symbols_still_ends(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "# error\n")
+    say(client, brain, "!!!", role="assistant")
+    reflection = close(client, brain)["reflection"]
+    assert (reflection["outcome"], reflection["retry_feedback"]) == ("failure", "# error")
+
+
 def test_recall_in_an_unknown_session_is_a_search(client: httpx.Client, brain: str, write: Write) -> None:
     write("memory/global/a.md", "the violet ledger\n")
     write("wiki/b.md", "the violet ledger, revised\n")
@@ -196,9 +203,8 @@ def test_recall_listens_to_what_was_said_last(client: httpx.Client, brain: str, 
     assert recall(client, brain, "budget project") == ["b.md", "a.md", "c.md"]
     chunks = client.post(f"{brain}/sessions/s1/recall", json={"query": "budget project"}).json()["chunks"]
     scores = [chunk["score"] for chunk in chunks]
-    # By reciprocal rank: second for the query and first for the context beats first for the query alone.
-    assert scores == sorted(scores, reverse=True)
-    assert scores[0] == pytest.approx((1 / 62 + 0.5 / 61) * 60 / 1.5, abs=1e-3)
+    # By reciprocal rank: second for the query and for the context beats first for the query alone.
+    assert scores == pytest.approx([(1 / 62 + 0.5 / 62) * 40, 1 / 61 * 40, 0.5 / 61 * 40], abs=1e-6)
 
 
 def test_the_query_outweighs_the_context(client: httpx.Client, brain: str, write: Write) -> None:

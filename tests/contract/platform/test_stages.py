@@ -56,6 +56,7 @@ def test_what_a_caller_wrote_is_never_touched(client: httpx.Client, brain: str, 
         json={"content": "I like figs.", "path": "memory/global/extracted-000000000000.md", "source": "ingest"},
     )
     client.post(f"{brain}/documents", json={"content": "I like the figs.", "path": "b.md", "source": "compile"})
+    client.post(f"{brain}/documents", json={"content": "I like figs.", "path": "c.md", "source": "extract"})
     write("memory/global/extracted-111111111111.md", "I like figs.")
     write("wiki/_overview.md", "my own overview")
     before = snapshot(client, brain, paths)

@@ -1,0 +1,254 @@
+"""Settings: what the environment may say, and what is said back when it cannot work."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import AliasChoices, ValidationError
+
+from gateway.settings import BadSetting, Settings, load
+
+URL_RULE = "must be a plain http:// or https:// URL, for example https://platform.example."
+BRAIN_RULE = (
+    "is not an id or slug: a brain must be 1 to 128 letters, digits or any of . : - _ and begin with a letter or digit."
+)
+WORD_RULE = "must be one word of ASCII characters, as it goes into an Authorization header."
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **overrides: Any) -> Settings:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return load(**overrides)
+
+
+def complaint(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **overrides: Any) -> str:
+    with pytest.raises(BadSetting) as caught:
+        loaded(monkeypatch, environment, **overrides)
+    return str(caught.value)
+
+
+def test_with_nothing_set_it_is_an_embedded_brain_on_loopback() -> None:
+    settings = load()
+    assert settings.upstream_url is None
+    assert settings.upstream_token is None
+    assert settings.default_brain is None
+    assert settings.token is None
+    assert settings.ingest_roots is None
+    assert (settings.host, settings.port, settings.is_loopback) == ("127.0.0.1", 8787, True)
+    assert (settings.log_level, settings.log_format) == ("info", "auto")
+    assert settings.allowed_hosts == settings.allowed_origins == ()
+    assert settings.max_body == 64 * 1024 * 1024
+    assert settings.data_dir.name == "brains-gateway"
+
+
+def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = loaded(
+        monkeypatch,
+        {
+            "BRAINS_UPSTREAM_URL": "https://platform.example/api/",
+            "BRAINS_UPSTREAM_TOKEN": "up",
+            "BRAINS_DATA_DIR": str(tmp_path),
+            "BRAINS_DEFAULT_BRAIN": "main",
+            "BRAINS_HOST": "::1",
+            "BRAINS_PORT": "9000",
+            "BRAINS_TOKEN": "in",
+            "BRAINS_INGEST_ROOTS": f"{tmp_path}:/",
+            "BRAINS_MAX_BODY": "2048",
+            "BRAINS_ALLOWED_HOSTS": "a.example, b.example,",
+            "BRAINS_ALLOWED_ORIGINS": "https://a.example",
+            "BRAINS_LOG_LEVEL": "WARNING",
+            "BRAINS_LOG_FORMAT": "JSON",
+        },
+    )
+    assert settings.upstream_token is not None
+    assert settings.token is not None
+    assert settings.upstream_token.get_secret_value() == "up"
+    assert settings.token.get_secret_value() == "in"
+    assert settings.model_dump(exclude={"upstream_token", "token"}) == {
+        "upstream_url": "https://platform.example/api",
+        "data_dir": tmp_path,
+        "default_brain": "main",
+        "host": "::1",
+        "port": 9000,
+        "ingest_roots": (tmp_path, Path("/")),
+        "max_body": 2048,
+        "allowed_hosts": ("a.example", "b.example"),
+        "allowed_origins": ("https://a.example",),
+        "log_level": "warning",
+        "log_format": "json",
+    }
+
+
+def test_the_names_agents_already_have_are_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = loaded(monkeypatch, {"JB_ENDPOINT": "http://h", "JB_TOKEN": "t", "JB_BRAIN": "b"})
+    assert settings.upstream_token is not None
+    found = (settings.upstream_url, settings.upstream_token.get_secret_value(), settings.default_brain)
+    assert found == ("http://h", "t", "b")
+
+
+@pytest.mark.parametrize(
+    ("environment", "field", "winner"),
+    [
+        ({"BRAINS_UPSTREAM_URL": "http://ours", "JB_ENDPOINT": "http://theirs"}, "upstream_url", "http://ours"),
+        ({"JBMCP_DEFAULT_BRAIN": "a", "JB_BRAIN": "b", "BRAINS_DEFAULT_BRAIN": "c"}, "default_brain", "a"),
+        ({"JB_BRAIN": "b", "BRAINS_DEFAULT_BRAIN": "c"}, "default_brain", "b"),
+        ({"JBMCP_DEFAULT_BRAIN": "", "BRAINS_DEFAULT_BRAIN": "c"}, "default_brain", "c"),
+    ],
+)
+def test_of_several_names_the_first_that_is_set_wins(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], field: str, winner: str
+) -> None:
+    assert getattr(loaded(monkeypatch, environment), field) == winner
+
+
+def test_a_flag_wins_over_the_environment_and_no_flag_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = loaded(monkeypatch, {"BRAINS_PORT": "9000", "BRAINS_HOST": "::1"}, port=9001, host=None)
+    assert (settings.port, settings.host) == (9001, "::1")
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["UPSTREAM_URL", "UPSTREAM_TOKEN", "TOKEN", "PORT", "DATA_DIR", "INGEST_ROOTS", "LOG_LEVEL"]
+    assert loaded(monkeypatch, {f"BRAINS_{name}": "" for name in names}) == load()
+
+
+@pytest.mark.parametrize(
+    ("given_url", "root"),
+    [
+        ("http://h", "http://h"),
+        ("https://h/", "https://h"),
+        ("https://h/v1", "https://h"),
+        ("https://h/v1/", "https://h"),
+        ("https://h:8443/api/v1//", "https://h:8443/api"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://münchen.example", "http://münchen.example"),
+        ("HTTP://h", "HTTP://h"),
+    ],
+)
+def test_a_url_is_kept_as_the_root_above_v1(monkeypatch: pytest.MonkeyPatch, given_url: str, root: str) -> None:
+    assert loaded(monkeypatch, {"BRAINS_UPSTREAM_URL": given_url}).upstream_url == root
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "platform.example",
+        "ftp://h",
+        "http://",
+        "http:///v1",
+        "http://user@h",
+        "http://user:pw@h",
+        "http://@h",
+        "http://h?x=1",
+        "http://h/?",
+        "http://h#",
+        "http://h:99999",
+        "http://h:abc",
+        "http://[::1",
+        "http://a..b",
+        f"http://{'a' * 64}.example",
+        " http://h",
+        "http://h ",
+        "http://ho st",
+        "http://h\\x",
+        "http://h\nx",
+    ],
+    ids=ascii,
+)
+def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    assert complaint(monkeypatch, {"BRAINS_UPSTREAM_URL": url}) == f"BRAINS_UPSTREAM_URL {URL_RULE}"
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"JB_ENDPOINT": "nonsense"}, f"JB_ENDPOINT {URL_RULE}"),
+        ({"JBMCP_DEFAULT_BRAIN": "../x"}, f"JBMCP_DEFAULT_BRAIN {BRAIN_RULE}"),
+        ({"JB_BRAIN": "../x"}, f"JB_BRAIN {BRAIN_RULE}"),
+        ({"BRAINS_DEFAULT_BRAIN": "../x"}, f"BRAINS_DEFAULT_BRAIN {BRAIN_RULE}"),
+        ({"BRAINS_TOKEN": "two words"}, f"BRAINS_TOKEN {WORD_RULE}"),
+        ({"BRAINS_TOKEN": "größe"}, f"BRAINS_TOKEN {WORD_RULE}"),
+        ({"BRAINS_UPSTREAM_URL": "http://h", "JB_TOKEN": "line\n"}, f"JB_TOKEN {WORD_RULE}"),
+        (
+            {"BRAINS_PORT": "abc"},
+            "BRAINS_PORT is not usable: input should be a valid integer, unable to parse string as an integer.",
+        ),
+        ({"BRAINS_PORT": "0"}, "BRAINS_PORT is not usable: input should be greater than or equal to 1."),
+        ({"BRAINS_PORT": "65536"}, "BRAINS_PORT is not usable: input should be less than or equal to 65535."),
+        ({"BRAINS_MAX_BODY": "1"}, "BRAINS_MAX_BODY is not usable: input should be greater than or equal to 1024."),
+        (
+            {"BRAINS_LOG_LEVEL": "loud"},
+            "BRAINS_LOG_LEVEL is not usable: input should be 'debug', 'info', 'warning' or 'error'.",
+        ),
+        (
+            {"BRAINS_LOG_FORMAT": "xml"},
+            "BRAINS_LOG_FORMAT is not usable: input should be 'auto', 'text' or 'json'.",
+        ),
+        ({"BRAINS_INGEST_ROOTS": "/:/no/such"}, "BRAINS_INGEST_ROOTS names /no/such, which is not a directory."),
+        (
+            {"JB_TOKEN": "hunter2"},
+            "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
+            "set the URL too, or unset the token to use the embedded brain.",
+        ),
+    ],
+)
+def test_a_bad_setting_is_one_sentence_that_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], sentence: str
+) -> None:
+    assert complaint(monkeypatch, environment) == sentence
+
+
+def test_a_bad_flag_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert complaint(monkeypatch, {}, upstream_url="nonsense") == f"BRAINS_UPSTREAM_URL {URL_RULE}"
+    assert complaint(monkeypatch, {}, port=0).startswith("BRAINS_PORT is not usable: ")
+
+
+@pytest.mark.parametrize("name", ["BRAINS_TOKEN", "BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"])
+def test_a_secret_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    settings = loaded(monkeypatch, {name: "hunter2", "BRAINS_UPSTREAM_URL": "http://h"})
+    assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
+    assert "hunter2" not in complaint(monkeypatch, {name: "hunter2 is two words"})
+
+
+def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    environment = {"HOME": str(tmp_path), "BRAINS_INGEST_ROOTS": "~/notes:~", "BRAINS_DATA_DIR": "~/data"}
+    settings = loaded(monkeypatch, environment)
+    assert settings.ingest_roots == (tmp_path / "notes", tmp_path)
+    assert settings.data_dir == tmp_path / "data"
+
+
+def test_roots_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaded(monkeypatch, {"BRAINS_INGEST_ROOTS": ":"}).ingest_roots == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.2", False),
+        ("example.com", False),
+        ("localhost.example", False),
+        ("127.0.0.1.example", False),
+        ("127.1", False),
+    ],
+)
+def test_only_what_cannot_be_reached_from_elsewhere_is_loopback(host: str, loopback: bool) -> None:
+    assert load(host=host).is_loopback is loopback
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        load().port = 1
+
+
+def test_every_setting_is_described_and_has_a_variable_of_ours() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+        if isinstance(field.validation_alias, AliasChoices):
+            assert f"BRAINS_{name.upper()}" in field.validation_alias.choices

@@ -1,0 +1,185 @@
+"""From a platform's refusal to ours."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import CATALOGUE
+from gateway.operations import READS, Op
+from gateway.upstream.refusal import from_refusal, retry_after, says_no_such_route
+
+CODE_BY_STATUS = {
+    300: "upstream_error",
+    302: "upstream_error",
+    304: "upstream_error",
+    400: "validation_error",
+    401: "unauthorized",
+    402: "upstream_error",
+    403: "forbidden",
+    404: "no_brain",
+    408: "timeout",
+    409: "conflict",
+    410: "upstream_error",
+    413: "payload_too_large",
+    415: "validation_error",
+    418: "upstream_error",
+    422: "validation_error",
+    425: "upstream_error",
+    429: "rate_limited",
+    500: "upstream_error",
+    502: "upstream_unavailable",
+    503: "upstream_unavailable",
+    504: "timeout",
+    520: "upstream_error",
+    599: "upstream_error",
+}
+WRITES = sorted(set(Op) - READS - {Op.ASK})
+PROBLEM = {"status": 404, "title": "Not Found", "code": "not_found", "detail": "brain not found: secret-brain"}
+
+
+def response(status: int, **headers: str) -> httpx.Response:
+    return httpx.Response(status, headers=headers)
+
+
+@pytest.mark.parametrize(("status", "code"), CODE_BY_STATUS.items())
+def test_a_refused_read_is_told_by_its_status(status: int, code: str) -> None:
+    error = from_refusal(Op.SEARCH, response(status), None)
+    assert (error.code, error.retryable) == (code, CATALOGUE[code][1])
+
+
+@pytest.mark.parametrize("op", WRITES)
+@pytest.mark.parametrize(("status", "code"), CODE_BY_STATUS.items())
+def test_a_refused_write_is_told_likewise_unless_a_proxy_lost_it(op: Op, status: int, code: str) -> None:
+    expected = "outcome_unknown" if status in {502, 504} else code
+    error = from_refusal(op, response(status), None)
+    assert (error.code, error.retryable) == (expected, CATALOGUE[expected][1])
+
+
+def test_an_answer_is_no_write() -> None:
+    assert from_refusal(Op.ASK, response(504), None).code == "timeout"
+
+
+@pytest.mark.parametrize("op", [Op.STAT_DOCUMENT, Op.READ_DOCUMENT])
+@pytest.mark.parametrize(
+    ("detail", "code"),
+    [
+        ("brain not found: b", "no_brain"),
+        ("brain: not found: a.md", "not_found"),
+        ("not found: a.md", "not_found"),
+        ("pt: read a.md: brain: not found", "not_found"),
+    ],
+)
+def test_a_missing_document_is_told_from_a_missing_brain(op: Op, detail: str, code: str) -> None:
+    assert from_refusal(op, response(404), {"code": "not_found", "detail": detail}).code == code
+
+
+@pytest.mark.parametrize("code", ["fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"])
+@pytest.mark.parametrize("status", [400, 422, 502])
+def test_a_code_that_means_the_same_here_is_taken_over(code: str, status: int) -> None:
+    assert from_refusal(Op.INGEST_URL, response(status), {"code": code}).code == code
+
+
+@pytest.mark.parametrize(
+    "code", ["internal_error", "outcome_unknown", "unauthorized", "", None, 7, ["conflict"], {"conflict": 1}, True]
+)
+def test_any_other_code_is_read_by_its_status(code: Any) -> None:
+    assert from_refusal(Op.CREATE_DOCUMENT, response(400), {"code": code}).code == "validation_error"
+
+
+@pytest.mark.parametrize("status", CODE_BY_STATUS)
+def test_no_word_of_the_platform_is_passed_on(status: int) -> None:
+    problem = {"code": "hunter2", "title": "hunter2", "detail": "hunter2 at http://inside", "message": "hunter2"}
+    error = from_refusal(Op.SEARCH, response(status, **{"x-debug": "hunter2"}), problem)
+    assert "hunter2" not in repr(error.as_json("r")) + str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "absent"),
+    [
+        (405, None, True),
+        (405, {"code": "method_not_allowed"}, True),
+        (501, None, True),
+        (404, None, True),
+        (404, {"code": "not_found", "detail": "no route for POST /v1/brains/x/ask"}, True),
+        (404, {"code": "not_found", "detail": "No route for GET /x"}, True),
+        (404, PROBLEM, False),
+        (404, {"code": "not_found", "detail": "there is no route for that"}, False),
+        (404, {}, False),
+        (404, {"detail": None}, False),
+        (400, None, False),
+        (401, None, False),
+        (403, None, False),
+        (410, None, False),
+        (429, None, False),
+        (500, None, False),
+        (503, {"detail": "no route for POST /x"}, False),
+        (302, None, False),
+    ],
+)
+def test_only_a_routers_own_words_are_an_absent_route(
+    status: int, problem: dict[str, Any] | None, absent: bool
+) -> None:
+    assert says_no_such_route(response(status), problem) is absent
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("0", None),
+        ("1", 1),
+        ("120", 120),
+        (" 5 ", 5),
+        ("0.2", 1),
+        ("86399", 86_399),
+        ("86400", None),
+        ("1e9", None),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("9" * 400, None),
+        ("", None),
+        ("soon", None),
+        ("1, 2", None),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", None),
+        ("Mon, 01 Jan 2999 00:00:00 GMT", None),
+        ("Mon, 99 Jan 2024 00:00:00 GMT", None),
+        ("Mon, 01 Jan 2024 00:00:00 -0000", None),
+        ("Mon, 01 Jan 2024 00:00:00 +9999", None),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999999999", None),
+    ],
+)
+def test_how_long_to_wait_is_read_in_seconds_or_not_at_all(header: str | None, seconds: int | None) -> None:
+    assert retry_after(header) == seconds
+
+
+def test_how_long_to_wait_is_read_from_a_date_too() -> None:
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    seconds = retry_after(format_datetime(in_an_hour, usegmt=True))
+    assert seconds is not None
+    assert 3500 < seconds <= 3600
+
+
+@given(st.text())
+def test_no_header_makes_it_fail(header: str) -> None:
+    seconds = retry_after(header)
+    assert seconds is None or 1 <= seconds <= 86_400
+
+
+@given(
+    st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,4} [A-Z][a-z]{2} [0-9]{1,6} [0-9:]{1,12} [+-][0-9]{1,25}", fullmatch=True)
+)
+def test_no_date_makes_it_fail(header: str) -> None:
+    seconds = retry_after(header)
+    assert seconds is None or 1 <= seconds <= 86_400
+
+
+def test_how_long_to_wait_is_told_to_the_caller() -> None:
+    error = from_refusal(Op.SEARCH, response(429, **{"retry-after": "7"}), None)
+    assert (error.code, error.retryable, error.retry_after_seconds) == ("rate_limited", True, 7)
+    assert from_refusal(Op.SEARCH, response(429), None).retry_after_seconds is None

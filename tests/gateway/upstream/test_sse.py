@@ -1,0 +1,306 @@
+"""From the bytes of an event stream to frames."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import StreamBroken
+from gateway.upstream.sse import EVENT_BYTES, frames
+
+RETRIEVE = b'event: retrieve\ndata: {"type":"retrieve","chunks":[]}\n\n'
+DELTA = 'event: answer_delta\ndata: {"type":"answer_delta","delta":"größe 😀"}\n\n'.encode()
+DONE = b'event: done\ndata: {"type":"done","answer":"x"}\n\n'
+WHOLE = RETRIEVE + DELTA + DONE
+FRAMES: list[dict[str, Any]] = [
+    {"type": "retrieve", "chunks": []},
+    {"type": "answer_delta", "delta": "größe 😀"},
+    {"type": "done", "answer": "x"},
+]
+
+
+Headers = dict[str, str]
+GZIP = {"content-encoding": "gzip"}
+
+
+def response(
+    chunks: Iterable[bytes], ending: Exception | None = None, headers: Headers | None = None
+) -> httpx.Response:
+    async def stream() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+        if ending is not None:
+            raise ending
+
+    return httpx.Response(200, headers={"content-type": "text/event-stream", **(headers or {})}, content=stream())
+
+
+async def read(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> list[dict[str, Any]]:
+    return [frame async for frame in frames(response(chunks, ending, headers))]
+
+
+async def broken(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> StreamBroken:
+    return (await read_until_broken(response(chunks, ending, headers)))[1]
+
+
+async def read_until_broken(answer: httpx.Response) -> tuple[list[dict[str, Any]], StreamBroken]:
+    seen: list[dict[str, Any]] = []
+    try:
+        async for frame in frames(answer):
+            seen.append(frame)  # noqa: PERF401  # what was seen before the failure matters
+    except StreamBroken as error:
+        return seen, error
+    pytest.fail(f"the stream was whole: {seen}")
+
+
+async def test_frames_come_in_order_and_done_is_the_last() -> None:
+    assert await read(WHOLE) == FRAMES
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+async def test_lines_may_end_in_any_of_three_ways(newline: bytes) -> None:
+    assert await read(WHOLE.replace(b"\n", newline)) == FRAMES
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+async def test_a_stream_may_be_cut_into_chunks_at_every_byte(newline: bytes) -> None:
+    whole = WHOLE.replace(b"\n", newline)
+    assert await read(*(whole[i : i + 1] for i in range(len(whole)))) == FRAMES
+    for cut in range(1, len(whole)):
+        assert await read(whole[:cut], whole[cut:]) == FRAMES
+
+
+async def test_what_comes_after_done_is_not_read() -> None:
+    assert await read(WHOLE + DELTA + DONE, ending=httpx.ReadError("cut")) == FRAMES
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        b": keep-alive\n\n",
+        b":\n\n\n\n",
+        b"id: 7\n\n",
+        b"retry: 100\n\n",
+        b"event: ping\n\n",
+        b"event: ping\ndata:\n\n",
+        b"event: ping\ndata: 2026-01-01T00:00:00Z\n\n",
+        b"event: usage\ndata: [1]\n\n",
+        b"unknown: field\n\n",
+        b"data\n\n",
+        b"data:\n\n",
+    ],
+)
+async def test_what_says_nothing_is_passed_over(between: bytes) -> None:
+    assert await read(b"id: 1\n" + RETRIEVE, between, DELTA, between, DONE) == FRAMES
+
+
+async def test_an_event_of_an_unknown_kind_passes_through() -> None:
+    found = await read(b'event: thinking\ndata: {"step": 1}\n\n', DONE)
+    assert found[0] == {"type": "thinking", "step": 1}
+
+
+async def test_the_kind_of_an_event_is_its_name_or_else_what_its_data_says() -> None:
+    found = await read(
+        b'data: {"type":"answer_delta","delta":"a"}\n\n',
+        b'event: answer_delta\ndata: {"type":"other","delta":"b"}\n\n',
+        b'data: {"delta":"c"}\n\n',
+        b'data: {"type":"done"}\n\n',
+    )
+    assert [frame["type"] for frame in found] == ["answer_delta", "answer_delta", "message", "done"]
+
+
+async def test_data_in_several_lines_is_one_value() -> None:
+    assert await read(b'event: done\ndata: {"answer":\ndata: "x"}\n\n') == [{"type": "done", "answer": "x"}]
+
+
+async def test_a_byte_order_mark_is_not_part_of_the_first_event() -> None:
+    assert await read(b"\xef\xbb\xbf" + WHOLE) == FRAMES
+
+
+async def test_line_separators_inside_a_value_end_nothing() -> None:
+    text = "a\u2028b\u2029c\x85d\x0be\x0cf"
+    event = f"event: done\ndata: {json.dumps({'answer': text}, ensure_ascii=False)}\n\n".replace("\x0b", "\\u000b")
+    found = await read(event.replace("\x0c", "\\u000c").encode())
+    assert found == [{"type": "done", "answer": text}]
+
+
+async def test_half_a_character_is_replaced() -> None:
+    found = await read(b'event: answer_delta\ndata: {"delta":"cut \\ud83d"}\n\n', DONE)
+    assert found[0]["delta"] == "cut \ufffd"
+
+
+async def test_a_stream_that_comes_squeezed_is_read() -> None:
+    assert await read(gzip.compress(WHOLE), headers=GZIP) == FRAMES
+
+
+@pytest.mark.parametrize("headers", [{"content-type": "text/event-stream; charset=utf-8"}, {}])
+async def test_the_media_type_may_have_parameters_or_be_missing(headers: dict[str, str]) -> None:
+    answer = httpx.Response(200, headers=headers, stream=response([WHOLE]).stream)
+    assert [frame async for frame in frames(answer)] == FRAMES
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "application/json", "text/plain"])
+async def test_what_is_no_event_stream_is_an_error_of_the_platform(content_type: str) -> None:
+    error = await broken(b"<html>secret</html>", headers={"content-type": content_type})
+    assert (error.code, error.message) == ("upstream_error", "The platform's answer is not a stream of events.")
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        b"",
+        RETRIEVE,
+        RETRIEVE + DELTA,
+        RETRIEVE + DELTA + DONE[:-2],
+        RETRIEVE + DELTA + DONE[:-1],
+        RETRIEVE + b"event: done\n\n",
+        b": nothing but comments\n\n" * 10,
+    ],
+    ids=len,
+)
+async def test_a_stream_that_ends_without_done_is_truncated(cut: bytes) -> None:
+    error = await broken(cut)
+    assert (error.code, error.retryable) == ("stream_truncated", True)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (httpx.ReadError("http://inside"), "stream_truncated"),
+        (httpx.RemoteProtocolError("x"), "stream_truncated"),
+        (httpx.DecodingError("x"), "stream_truncated"),
+        (httpx.ReadTimeout("x"), "timeout"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_a_connection_that_fails_midway_is_a_broken_stream(failure: Exception, code: str) -> None:
+    error = await broken(RETRIEVE, DELTA, ending=failure)
+    assert error.code == code
+    assert error.__cause__ is failure
+    assert "inside" not in error.message
+
+
+async def test_squeezed_bytes_that_are_none_break_the_stream() -> None:
+    assert (await broken(WHOLE, headers=GZIP)).code == "stream_truncated"
+
+
+@pytest.mark.parametrize(
+    "kind", [b"", b"event: retrieve\n", b"event: answer_delta\n", b"event: done\n", b"event: error\n"]
+)
+@pytest.mark.parametrize("data", [b"secret", b"{", b"[]", b"7", b"null", b'"x"', b"[DONE]", b"{" * 100_000])
+async def test_a_frame_that_is_no_object_is_an_error_of_the_platform(kind: bytes, data: bytes) -> None:
+    error = await broken(RETRIEVE, kind + b"data: " + data + b"\n\n", DONE)
+    assert (error.code, error.retryable) == ("upstream_error", False)
+    assert error.message == "The platform sent an event that is not a JSON object."
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "retryable", "extra"),
+    [
+        ({"code": "rate_limited", "message": "hunter2", "retryable": True}, "rate_limited", True, {}),
+        ({"code": "rate_limited", "retryable": False}, "rate_limited", False, {}),
+        ({"code": "timeout"}, "timeout", True, {}),
+        ({"code": "llm_failed", "retryable": True}, "upstream_error", True, {"upstream_code": "llm_failed"}),
+        ({"code": "Hunter2!"}, "upstream_error", False, {}),
+        ({"code": "a" * 65}, "upstream_error", False, {}),
+        ({"code": ["rate_limited"]}, "upstream_error", False, {}),
+        ({"message": "no LLM provider configured: hunter2"}, "upstream_error", False, {}),
+        ({"retryable": "yes"}, "upstream_error", False, {}),
+        ({}, "upstream_error", False, {}),
+    ],
+)
+async def test_an_error_frame_ends_the_stream_in_our_words(
+    said: dict[str, Any], code: str, retryable: bool, extra: dict[str, str]
+) -> None:
+    event = f"event: error\ndata: {json.dumps(said)}\n\n".encode()
+    error = await broken(RETRIEVE, DELTA, event, DONE)
+    assert error.as_json("r") == {
+        "code": code,
+        "message": "The platform reported an error while it was answering.",
+        "retryable": retryable,
+        "request_id": "r",
+        **extra,
+    }
+
+
+async def test_frames_before_a_failure_are_delivered() -> None:
+    seen, error = await read_until_broken(response([RETRIEVE, DELTA]))
+    assert (seen, error.code) == (FRAMES[:2], "stream_truncated")
+
+
+def event_of(size: int) -> bytes:
+    """A `done` event of that many bytes, its blank line not counted."""
+    empty = b'event: done\ndata: {"answer":""}'
+    return empty[:-2] + b"x" * (size - len(empty)) + b'"}'
+
+
+def in_chunks(body: bytes, size: int) -> list[bytes]:
+    return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+@pytest.mark.parametrize("size", [1000, 65_536, 2 * EVENT_BYTES])
+async def test_an_event_of_exactly_the_cap_is_taken_and_one_byte_more_is_not(size: int) -> None:
+    (frame,) = await read(*in_chunks(event_of(EVENT_BYTES) + b"\n\n", size))
+    assert frame["type"] == "done"
+    error = await broken(*in_chunks(event_of(EVENT_BYTES + 1) + b"\n\n", size))
+    assert (error.code, error.message) == ("upstream_error", "The platform sent an event that is too large.")
+
+
+async def test_an_event_that_never_ends_is_given_up_at_the_cap() -> None:
+    delivered = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal delivered
+        yield RETRIEVE + b"event: answer_delta\ndata: "
+        while True:
+            delivered += 65_536
+            yield b"x" * 65_536
+
+    seen, error = await read_until_broken(response(endless()))
+    assert (seen, error.code) == (FRAMES[:1], "upstream_error")
+    assert delivered <= EVENT_BYTES + 65_536
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("line_by_line", [True, False])
+async def test_many_small_events_are_no_large_one_however_they_are_sent(newline: bytes, line_by_line: bool) -> None:
+    """Some servers write an event and its blank line apart; together such a stream may well pass the cap."""
+    delta = b'event: answer_delta\ndata: {"delta":"' + b"x" * 10_000 + b'"}\n'
+    sent: list[bytes] = []
+    for _ in range(2 * EVENT_BYTES // len(delta)):
+        sent += [delta, b"\n"] if line_by_line else [delta + b"\n"]
+    found = await read(*(chunk.replace(b"\n", newline) for chunk in [*sent, DONE]))
+    assert len(found) == 2 * EVENT_BYTES // len(delta) + 1
+
+
+async def test_a_chunk_that_holds_many_events_is_no_large_event() -> None:
+    many = b'event: answer_delta\ndata: {"delta":"x"}\n\n' * 50_000
+    assert len(many) > EVENT_BYTES
+    assert len(await read(many + DONE)) == 50_001
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8))
+async def test_no_bytes_whatsoever_fail_otherwise_than_as_a_broken_stream(chunks: list[bytes]) -> None:
+    try:
+        found = await read(*chunks)
+    except StreamBroken:
+        return
+    assert found[-1]["type"] == "done"
+
+
+@given(st.data())
+async def test_a_mutated_stream_is_an_answer_or_a_broken_stream(data: st.DataObject) -> None:
+    mutated = bytearray(WHOLE)
+    for _ in range(data.draw(st.integers(1, 4))):
+        mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = await read(bytes(mutated))
+    except StreamBroken:
+        return
+    assert found[-1]["type"] == "done"
+    assert all(frame["type"] != "error" for frame in found)
