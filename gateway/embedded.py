@@ -1,7 +1,6 @@
 """The embedded brain: the reference platform on a loopback port, started when it is first needed."""
 
 import secrets
-import socket
 import threading
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store, StoreUnavailable
 from gateway.errors import GatewayError
 from gateway.page import Fetch, Page, readable
-from gateway.startup import CannotStart
+from gateway.startup import CannotStart, listening_socket
 from gateway.upstream.client import Endpoint
 
 
@@ -23,7 +22,7 @@ class EmbeddedBrain:
 
     def __init__(self, data_dir: Path, fetch: Fetch) -> None:
         token = secrets.token_urlsafe(32)
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = listening_socket("127.0.0.1", 0)
         self._store = opened(data_dir)
         self._server = platform_server(self._store, token, fetch)
         self._thread = threading.Thread(

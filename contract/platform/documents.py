@@ -136,14 +136,11 @@ def remove(connection: sqlite3.Connection, brain: Brain, path: str) -> None:
 
 
 def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> None:
-    """Rename a document. Another document in the way is a conflict, unless its bytes are the same."""
+    """Rename a document. One that is in the way is replaced, as by a file system."""
     row = require(connection, brain, path)
     if path == to:
         return
-    occupant = find(connection, brain, to)
-    if occupant is not None:
-        if occupant["checksum_sha256"] != row["checksum_sha256"]:
-            raise Refused("conflict", f"document already exists: {to}")
+    if find(connection, brain, to) is not None:
         remove(connection, brain, to)
     connection.execute("UPDATE documents SET path = ?, updated_at = ? WHERE n = ?", (to, now(), row["n"]))
     text = content(connection, row["n"]).decode("utf-8", "replace")

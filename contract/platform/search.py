@@ -82,16 +82,14 @@ def search(
 
 
 def _ordered(hits: list[Hit], sort: Sort) -> list[Hit]:
+    """Sorting is stable: each step leaves equals in the order of the step before, path and place first of all."""
     hits = sorted(hits, key=lambda hit: (hit.path, hit.ordinal))
-    if sort == "relevance":
-        return sorted(hits, key=lambda hit: -hit.score)
-    hits.sort(key=lambda hit: hit.updated_at, reverse=True)
     if sort == "recency":
         # Chunks of one document are equally recent; the better one leads.
-        hits.sort(key=lambda hit: (hit.updated_at, hit.score), reverse=True)
-    else:
-        hits.sort(key=lambda hit: -hit.score)
-    return hits
+        return sorted(hits, key=lambda hit: (hit.updated_at, hit.score), reverse=True)
+    if sort == "relevance_then_recency":
+        hits.sort(key=lambda hit: hit.updated_at, reverse=True)
+    return sorted(hits, key=lambda hit: hit.score, reverse=True)
 
 
 def _pool(

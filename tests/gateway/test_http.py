@@ -141,7 +141,7 @@ def test_allowed_hosts_and_origins_pass(tmp_path: Any, http: httpx.Client) -> No
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_configured_token_is_required_of_callers(tmp_path: Any, http: httpx.Client, era: Era) -> None:
-    with serving(tmp_path, None, token="correct horse") as served:
+    with serving(tmp_path, None, token="correct-horse") as served:
 
         def status(**headers: str) -> int:
             call = raw_call(era, "memory_list_brains", {})
@@ -150,8 +150,8 @@ def test_a_configured_token_is_required_of_callers(tmp_path: Any, http: httpx.Cl
 
         assert status() == 401
         assert status(authorization="Bearer wrong") == 401
-        assert status(authorization="correct horse") == 401
-        assert status(authorization="Bearer correct horse") == 200
+        assert status(authorization="correct-horse") == 401
+        assert status(authorization="Bearer correct-horse") == 200
         assert http.post(served.url + "/mcp/main", **raw_call(era, "memory_list_brains", {})).status_code == 401
         assert http.get(served.url + "/healthz").json() == {"ok": True}
 

@@ -288,17 +288,9 @@ def test_renaming_a_missing_document_is_not_found(client: httpx.Client, brain: s
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_renaming_destroys_nothing(client: httpx.Client, brain: str, write: Write) -> None:
+def test_renaming_replaces_what_is_in_the_way(client: httpx.Client, brain: str, write: Write) -> None:
     write("a.md", "one")
     write("b.md", "two")
-    answer = client.post(f"{brain}/documents/rename", json={"from": "a.md", "to": "b.md"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-    assert (read(client, brain, "a.md"), read(client, brain, "b.md")) == (b"one", b"two")
-
-
-def test_renaming_onto_the_same_bytes_succeeds(client: httpx.Client, brain: str, write: Write) -> None:
-    write("a.md", "one")
-    write("b.md", "one")
     assert client.post(f"{brain}/documents/rename", json={"from": "a.md", "to": "b.md"}).status_code == 204
     assert listed(client, brain) == [("b.md", False)]
     assert client.post(f"{brain}/documents/rename", json={"from": "b.md", "to": "b.md"}).status_code == 204

@@ -119,7 +119,8 @@ async def test_data_in_several_lines_is_one_value() -> None:
 
 
 async def test_a_byte_order_mark_is_not_part_of_the_first_event() -> None:
-    assert await read(b"\xef\xbb\xbf" + WHOLE) == FRAMES
+    found = await read(b"\xef\xbb\xbf" + b'event: answer_delta\ndata: {"delta":"x"}\n\n', DONE)
+    assert found[0] == {"type": "answer_delta", "delta": "x"}
 
 
 async def test_line_separators_inside_a_value_end_nothing() -> None:
@@ -249,6 +250,13 @@ async def test_an_event_of_exactly_the_cap_is_taken_and_one_byte_more_is_not(siz
     assert frame["type"] == "done"
     error = await broken(*in_chunks(event_of(EVENT_BYTES + 1) + b"\n\n", size))
     assert (error.code, error.message) == ("upstream_error", "The platform sent an event that is too large.")
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+async def test_an_event_in_many_lines_is_one_event(newline: bytes) -> None:
+    line = b"data: " + b" " * 1000 + newline
+    lines = [line] * (EVENT_BYTES // len(line) + 1)
+    assert (await broken(*lines, newline)).message == "The platform sent an event that is too large."
 
 
 async def test_an_event_that_never_ends_is_given_up_at_the_cap() -> None:

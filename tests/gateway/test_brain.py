@@ -1,0 +1,242 @@
+"""Operations on a platform that does as it is told: which requests are made, and what comes of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway import names
+from gateway.brain import Brain
+from gateway.caller import Call, Caller
+from gateway.errors import GatewayError
+from gateway.page import Page
+from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.platform import PLATFORM
+from tests.served import listening
+from tests.upstreams import Answer, Scripted
+
+BRAINS = {"items": [{"id": "brn_1", "slug": "main"}, {"id": "brn_2", "slug": "work"}]}
+
+
+@asynccontextmanager
+async def opened(answers: dict[str, Answer], **options: Any) -> AsyncIterator[tuple[Brain, Scripted]]:
+    platform = Scripted(answers)
+    with listening(platform.app()) as url:
+
+        async def endpoint() -> Endpoint:
+            return Endpoint(url)
+
+        deadlines = options.pop("deadlines", Deadlines())
+        upstream = Upstream(PLATFORM, endpoint, deadlines=deadlines)
+        try:
+            yield Brain(upstream, **options), platform
+        finally:
+            await upstream.close()
+
+
+def problem(status: int, detail: str, code: str) -> Answer:
+    body = {"status": status, "title": "x", "detail": detail, "code": code}
+    return lambda _request: JSONResponse(body, status, media_type="application/problem+json")
+
+
+NO_BRAIN = problem(404, "brain not found: work", "not_found")
+
+
+async def test_a_slug_is_tried_by_id_on_a_platform_that_takes_ids_alone() -> None:
+    found = {"query": "x", "hits": []}
+    answers: dict[str, Answer] = {
+        "GET /v1/brains": lambda _request: BRAINS,
+        "GET /v1/brains/work/search": NO_BRAIN,
+        "GET /v1/brains/brn_2/search": lambda _request: found,
+    }
+    async with opened(answers) as (brain, platform):
+        assert await brain.search(Call(), "work", {"query": "x"}) == found
+        assert platform.requests == ["GET /v1/brains/work/search", "GET /v1/brains", "GET /v1/brains/brn_2/search"]
+
+
+async def test_a_brain_that_is_nowhere_stays_no_brain() -> None:
+    answers = {"GET /v1/brains": lambda _request: BRAINS, "GET /v1/brains/other/search": NO_BRAIN}
+    async with opened(answers) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.search(Call(), "other", {"query": "x"})
+        assert caught.value.code == "no_brain"
+
+
+async def test_the_first_brain_is_looked_up_once_in_a_while() -> None:
+    answers: dict[str, Answer] = {
+        "GET /v1/brains": lambda _request: BRAINS,
+        "GET /v1/brains/brn_1/search": lambda _request: {"hits": []},
+    }
+    async with opened(answers) as (brain, platform):
+        for _ in range(3):
+            await brain.search(Call(), None, {"query": "x"})
+        assert platform.requests.count("GET /v1/brains") == 1
+        other = Call(Caller(subject="somebody else"))
+        await brain.search(other, None, {"query": "x"})
+        assert platform.requests.count("GET /v1/brains") == 2
+
+
+async def test_without_any_brain_there_is_no_brain() -> None:
+    async with opened({"GET /v1/brains": lambda _request: {"items": []}}) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.search(Call(), None, {"query": "x"})
+        assert caught.value.code == "no_brain"
+
+
+async def test_all_pages_of_the_brain_list_are_one_list() -> None:
+    pages = {"": {"items": [{"id": "1"}], "next_cursor": "b", "total": 2}, "b": {"items": [{"id": "2"}]}}
+
+    def page(request: Request) -> Any:
+        return pages[request.query_params.get("cursor", "")]
+
+    async with opened({"GET /v1/brains": page}) as (brain, _):
+        listed = await brain.list_brains(Call())
+        assert listed == {"items": [{"id": "1"}, {"id": "2"}], "next_cursor": "b", "total": 2}
+
+
+async def test_a_brain_list_that_is_none_is_an_upstream_error() -> None:
+    async with opened({"GET /v1/brains": lambda _request: {"items": "none"}}) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.list_brains(Call())
+        assert caught.value.code == "upstream_error"
+
+
+async def test_consolidation_falls_back_to_compiling_when_the_route_is_absent() -> None:
+    async with opened({"POST /v1/brains/main/compile": lambda _request: {"compiled": 3}}) as (brain, platform):
+        call = Call()
+        assert await brain.consolidate(call, "main") == {"compiled": 3}
+        assert platform.requests == ["POST /v1/brains/main/consolidate", "POST /v1/brains/main/compile"]
+        assert call.route == "POST /v1/brains/{brain}/compile"
+
+
+async def test_a_failure_is_no_absence() -> None:
+    answers = {
+        "POST /v1/brains/main/consolidate": problem(500, "boom", "internal_error"),
+        "POST /v1/brains/main/compile": lambda _request: {},
+    }
+    async with opened(answers) as (brain, platform):
+        with pytest.raises(GatewayError) as caught:
+            await brain.consolidate(Call(), "main")
+        assert caught.value.code == "upstream_error"
+        assert platform.requests == ["POST /v1/brains/main/consolidate"]
+
+
+async def test_what_no_route_can_do_is_not_implemented() -> None:
+    async with opened({}) as (brain, platform):
+        with pytest.raises(GatewayError) as caught:
+            await brain.consolidate(Call(), "main")
+        assert caught.value.code == "not_implemented"
+        assert len(platform.requests) == 2
+
+
+async def fetched(url: str) -> Page:
+    return Page(url, "text/plain", b"# Otters\n\nThey hold hands.")
+
+
+async def test_a_page_is_fetched_here_when_the_platform_has_no_route_for_it() -> None:
+    async def create(request: Request) -> Any:
+        return {"id": "doc_1", **(await request.json())}
+
+    async with opened({"POST /v1/brains/main/documents": create}, fetch=fetched) as (brain, platform):
+        answer = await brain.ingest_url(Call(), "main", "https://example.com/otters")
+        assert answer["path"] == "fallback"
+        assert answer["document"]["title"] == "Otters"
+        assert answer["document"]["metadata"] == {"source_url": "https://example.com/otters"}
+        assert platform.requests == ["POST /v1/brains/main/documents/ingest/url", "POST /v1/brains/main/documents"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [(422, "fetch_blocked", "fetch_blocked"), (502, "fetch_failed", "fetch_failed"), (500, "x", "upstream_error")],
+)
+async def test_a_page_the_platform_would_not_fetch_is_not_fetched_here(status: int, code: str, expected: str) -> None:
+    answers = {"POST /v1/brains/main/documents/ingest/url": problem(status, "x", code)}
+    async with opened(answers, fetch=fetched) as (brain, platform):
+        with pytest.raises(GatewayError) as caught:
+            await brain.ingest_url(Call(), "main", "https://example.com/")
+        assert caught.value.code == expected
+        assert len(platform.requests) == 1
+
+
+def stat_of(content: str, title: str, metadata: dict[str, str]) -> Answer:
+    document = {"id": "doc_1", "checksum_sha256": names.checksum(content), "title": title, "metadata": metadata}
+    return lambda _request: {"path": "x", "is_dir": False, "document": document}
+
+
+async def stall(_request: Request) -> Response:
+    await asyncio.sleep(60)
+    return Response()
+
+
+async def test_a_write_whose_answer_was_lost_is_looked_for() -> None:
+    answers: dict[str, Answer] = {
+        "POST /v1/brains/main/documents": stall,
+        "GET /v1/brains/main/documents/stat": stat_of("otters", "otters", {}),
+    }
+    async with opened(answers, deadlines=Deadlines(read=0.5)) as (brain, _):
+        call = Call()
+        stored = await brain.remember(call, "main", "otters", None, [], None)
+        assert (stored["id"], stored["reused"]) == ("doc_1", True)
+        assert call.route == "POST /v1/brains/{brain}/documents"
+
+
+@pytest.mark.parametrize(
+    "found", [stat_of("other", "otters", {}), stat_of("otters", "otters", {"tags": "a"}), NO_BRAIN]
+)
+async def test_a_write_that_is_not_found_again_has_an_unknown_outcome(found: Answer) -> None:
+    answers = {"POST /v1/brains/main/documents": stall, "GET /v1/brains/main/documents/stat": found}
+    async with opened(answers, deadlines=Deadlines(read=0.5)) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.remember(Call(), "main", "otters", None, [], None)
+        assert (caught.value.code, caught.value.retryable) == ("outcome_unknown", True)
+
+
+async def test_messages_stop_at_the_first_failure_and_say_how_far_they_came() -> None:
+    seen: list[Any] = []
+
+    async def append(request: Request) -> Any:
+        seen.append(await request.json())
+        if len(seen) == 3:
+            return problem(503, "x", "busy")(request)
+        return {"id": f"msg_{len(seen)}", **seen[-1]}
+
+    messages = [{"role": "user", "content": str(n)} for n in range(5)]
+    async with opened({"POST /v1/brains/main/sessions/s/messages": append}) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.append_messages(Call(), "main", "s", messages, "ada")
+        assert caught.value.extra == {"appended": 2, "remaining": 3}
+        assert [message["content"] for message in seen] == ["0", "1", "2"]
+        assert seen[0]["metadata"] == {"skip_extract": True, "actor_id": "ada"}
+
+
+async def test_only_the_last_message_lets_the_platform_extract() -> None:
+    seen: list[Any] = []
+
+    async def append(request: Request) -> Any:
+        seen.append(await request.json())
+        return seen[-1]
+
+    messages = [{"role": "user", "content": str(n)} for n in range(3)]
+    async with opened({"POST /v1/brains/main/sessions/s/messages": append}) as (brain, _):
+        records = await brain.append_messages(Call(), "main", "s", messages, None)
+    assert [message["metadata"]["skip_extract"] for message in seen] == [True, True, False]
+    assert records == messages
+
+
+async def test_a_platform_that_cannot_answer_says_so() -> None:
+    async with opened({}) as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await anext(brain.ask(Call(), "main", {"query": "x"}))
+        assert caught.value.code == "not_implemented"
+
+
+async def test_a_brain_made_by_a_lost_request_is_ours() -> None:
+    listed = {"items": [{"id": "brn_9", "slug": "my-brain", "name": "My Brain", "visibility": "private"}]}
+    answers: dict[str, Answer] = {"POST /v1/brains": stall, "GET /v1/brains": lambda _request: listed}
+    async with opened(answers, deadlines=Deadlines(read=0.5)) as (brain, _):
+        created = await brain.create_brain(Call(), "My Brain", None, "private")
+        assert (created["id"], created["reused"]) == ("brn_9", True)
