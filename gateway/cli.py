@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except CannotStart as error:
         _exit(str(error), 1)
     except KeyboardInterrupt:
-        sys.exit(130)
+        # Ctrl-C is how a person stops a server: nothing went wrong.
+        sys.exit(0)
 
 
 def _run(arguments: argparse.Namespace) -> None:

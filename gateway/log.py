@@ -2,10 +2,13 @@
 
 import logging
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+_FRAMES = 12
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -15,11 +18,9 @@ def configure(level: str, format_: str) -> None:
     processors: list[Any] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _without_message,
+        structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(),
     ]
-    if readable:
-        processors.append(structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback))
-    else:
-        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -29,13 +30,24 @@ def configure(level: str, format_: str) -> None:
     _adopt_standard_logging(level)
 
 
+def _without_message(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """An exception as its type and the places it came through; its message may quote what a caller sent."""
+    said = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if said is True else said
+    if isinstance(error, BaseException):
+        frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+        places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+        event["error"], event["where"] = type(error).__name__, places
+    return event
+
+
 class _ToStructlog(logging.Handler):
-    """Hands records of the standard library to structlog. Tracebacks stay out: they quote arguments."""
+    """Hands records of the standard library to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, Any] = {"logger": record.name}
-        if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = record.exc_info[0].__name__
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["exc_info"] = record.exc_info[1]
         # Libraries may have levels of their own; structlog knows the five.
         level = max(logging.DEBUG, min(logging.CRITICAL, record.levelno // 10 * 10))
         structlog.get_logger().log(level, _message(record), **fields)

@@ -19,16 +19,18 @@ def listening_socket(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # Named as TCP, unlike what `create_server` makes: only then does asyncio send small answers without delay.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except (socket.gaierror, UnicodeError):
+        raise CannotStart(f"{host} is not an address of this machine: choose another with --host.") from None
+    # Named as TCP, unlike what `create_server` makes: only then does asyncio send small answers without delay.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(2048)
-        return listening
-    except (socket.gaierror, UnicodeError):
-        raise CannotStart(f"{host} is not an address of this machine: choose another with --host.") from None
     except OSError as error:
+        listening.close()
         raise CannotStart(_reason(error, host, port)) from None
+    return listening
 
 
 def _reason(error: OSError, host: str, port: int) -> str:

@@ -33,11 +33,16 @@ def hits(found: list[JsonObject]) -> str:
     if not found:
         return "Nothing found."
     shown = [
-        f"#{n} score={score(hit.get('score'))} {line(hit.get('path'))}\n{visible(hit.get('content'))[:_HIT_LENGTH]}"
+        f"#{n} score={score(hit.get('score'))} {line(hit.get('path'))}\n{_beginning(hit.get('content'))}"
         for n, hit in enumerate(found[:_HITS_SHOWN], start=1)
     ]
     rest = len(found) - _HITS_SHOWN
     return "\n\n".join(shown) + (f"\n\n({rest} more in the structured result)" if rest > 0 else "")
+
+
+def _beginning(content: object) -> str:
+    # Some room for what is taken out; a hit may hold megabytes, and only its beginning is shown.
+    return visible(str(content or "")[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
 
 
 def remembered(document: JsonObject) -> str:

@@ -107,16 +107,18 @@ def test_a_slip_in_a_librarys_message_fails_nobody(capsys: pytest.CaptureFixture
     assert [line["event"] for line in lines(capsys)] == ["%d of %d"]
 
 
-def test_a_failure_of_ours_is_logged_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_of_ours_is_logged_with_its_place_and_not_its_message(capsys: pytest.CaptureFixture[str]) -> None:
     log.configure("info", "json")
     try:
-        raise KeyError("gone")
+        raise KeyError("hunter2")
     except KeyError:
         structlog.get_logger().exception("call.crashed")
 
     (line,) = lines(capsys)
     assert line["level"] == "error"
-    assert "test_a_failure_of_ours_is_logged_with_its_traceback" in line["exception"]
+    assert line["error"] == "KeyError"
+    assert line["where"][-1].startswith("test_log.py:")
+    assert "hunter2" not in json.dumps(line)
 
 
 def test_text_is_for_terminals_and_asked_for_or_found(
