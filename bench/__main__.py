@@ -7,10 +7,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench import calls, machine, memory, report, search, stdio, streams, workers
 from bench.processes import Machine
+from bench.quiet import Quiet
 from bench.report import Ran
 from bench.result import Row, Section, Unmeasured, Verdict
 from bench.sizes import FULL, QUICK, Sizes
@@ -32,12 +34,17 @@ SECTIONS: dict[str, Callable[[Sizes, Path], Section]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     arguments = _parser().parse_args(given)
-    sizes = FULL if arguments.full else QUICK
+    quiet = Quiet(arguments.patience)
+    sizes = replace(FULL if arguments.full else QUICK, quiet=quiet)
     started = time.perf_counter()
     runs = [_ran(name, sizes) for name in SECTIONS if name in arguments.only]
     minutes = (time.perf_counter() - started) / 60
     command = shlex.join(["python", "-m", "bench", *given])
-    facts = [*machine.described(), ("run", f"`{command}`, {sizes.name} size, {minutes:.1f} minutes")]
+    facts = [
+        *machine.described(),
+        ("run", f"`{command}`, {sizes.name} size, {minutes:.1f} minutes"),
+        ("disturbance", quiet.told()),
+    ]
     page = report.page(facts, runs)
     output = arguments.output or (RESULTS if len(runs) == len(SECTIONS) else None)
     sys.stdout.write(page if output is None else report.table_of_budgets(runs) + "\n")
@@ -73,6 +80,13 @@ def _parser() -> argparse.ArgumentParser:
         default=list(SECTIONS),
         metavar="NAME[,NAME]",
         help=f"some of {', '.join(SECTIONS)}; shows the page and leaves {RESULTS.name} as it is",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="on a machine others use: how long to go on measuring again what they disturbed (default: 0)",
     )
     parser.add_argument("--output", type=Path, help=f"write the page here (default: {RESULTS.name}, of a whole run)")
     return parser

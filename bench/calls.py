@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import contestants, profile, wrk
 from bench.processes import ROOT, Contestant, environment
+from bench.quiet import Quiet
 from bench.result import Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
 from bench.sizes import Sizes
 from bench.wire import LEGACY, MODERN, WIRES, ToolCall, Wire
@@ -49,7 +50,8 @@ class Lane:
 class Field:
     """All lanes of a run, and the failures of those that have none."""
 
-    def __init__(self, upstream: Contestant, workdir: Path) -> None:
+    def __init__(self, upstream: Contestant, workdir: Path, quiet: Quiet) -> None:
+        self._quiet = quiet
         self._upstream = upstream
         self._workdir = workdir
         self.lanes: list[Lane] = []
@@ -87,7 +89,7 @@ class Field:
             return
         try:
             lane.check()
-            lane.slices.append(self._measured(lane, seconds))
+            lane.slices.append(self._quiet.take(lambda: self._measured(lane, seconds)))
             lane.check()
         except (Unmeasured, OSError, EOFError, subprocess.SubprocessError) as error:
             self.failures[key] = str(error) or type(error).__name__
@@ -109,7 +111,7 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
         upstream = stack.enter_context(contestants.platform(workdir))
         served = stack.enter_context(contestants.gateway(upstream, workdir))
         echo = stack.enter_context(contestants.bare("echo", workdir))
-        race = Field(upstream, workdir)
+        race = Field(upstream, workdir, sizes.quiet)
         for clients in CLIENTS:
             for wire in WIRES:
                 race.add(BARE, echo, contestants.ECHO, wire, clients)

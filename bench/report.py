@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.quiet import DISTURBED
 from bench.result import Section, Verdict, table
 
-_BUSY = 0.05
 _INTRODUCTION = (
     "Written by `python -m bench`; run it again rather than edit it. Budgets are those of the design. A ratio is the "
     "median of the rounds, each round compared with the reference of the same round, with the least and the greatest "
@@ -56,11 +56,12 @@ def _summary(runs: Sequence[Ran]) -> str:
 
 
 def _quietness(runs: Sequence[Ran]) -> str:
-    disturbed = [f"{ran.name} {ran.foreign:.0%}" for ran in runs if ran.foreign > _BUSY]
+    disturbed = [f"{ran.name} {ran.foreign:.0%}" for ran in runs if ran.foreign > DISTURBED]
     if not disturbed:
         return "Nothing else ran: other processes took less than 5% of the CPU throughout."
     return (
         "**Other processes took CPU meanwhile** (share of all cores: "
         + ", ".join(disturbed)
-        + "). Ratios bear that, because both sides of one do; calls a second and latencies do not."
+        + "), also while this run waited for them. Where a disturbed measurement was kept, see above, ratios "
+        "bear it better than calls a second and latencies do."
     )

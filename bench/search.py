@@ -33,9 +33,9 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
     if abs(chunks - sizes.chunks) > sizes.chunks // 100:
         raise Unmeasured(f"The brain has {chunks:,} chunks instead of {sizes.chunks:,}.")
     queries = corpus.queries(sizes.queries)
-    direct = _in_process(data_dir, queries)
+    direct = sizes.quiet.take(lambda: _in_process(data_dir, queries))
     with running("platform", ["gateway", "platform", "--data-dir", str(data_dir)], workdir) as platform:
-        over_http: dict[str, list[float]] = run(_over_http(platform.port, queries))
+        over_http: dict[str, list[float]] = sizes.quiet.take(lambda: run(_over_http(platform.port, queries)))
     section = Section("Search on the embedded brain")
     lines = []
     for kind, budget in _BUDGETS.items():

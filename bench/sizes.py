@@ -1,6 +1,8 @@
 """How much is measured: the quick run, and the full one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from bench.quiet import Quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class Sizes:
     stdio_runs: int
     chunks: int
     queries: int
+    quiet: Quiet = field(default_factory=Quiet, compare=False)
 
 
 QUICK = Sizes(

@@ -94,11 +94,11 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
     off = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
     # The first run of each writes what bytecode is missing, and is not counted.
     for _ in range(sizes.stdio_runs + 1):
-        seconds, tools = listed(["gateway", "stdio"], env, workdir)
+        seconds, tools = sizes.quiet.take(lambda: listed(["gateway", "stdio"], env, workdir))
         if "memory_search" not in {tool["name"] for tool in tools}:
             raise Unmeasured("The gateway's tools/list has no memory_search.")
         ours.append(seconds * 1e3)
-        theirs.append(listed(["bench.bare", "stdio"], off, workdir)[0] * 1e3)
+        theirs.append(sizes.quiet.take(lambda: listed(["bench.bare", "stdio"], off, workdir))[0] * 1e3)
     ours, theirs = ours[1:], theirs[1:]
     ratio, pairs = Spread.of(ours).median / Spread.of(theirs).median, ratios(ours, theirs)
     row = Row(
@@ -111,34 +111,29 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
     )
     lines = [["gateway", Spread.of(ours).text(0)], ["bare FastMCP, one tool", Spread.of(theirs).text(0)]]
     details = [table(["Who", "ms to the answer of tools/list"], lines)]
-    return Section("Start over stdio", [row], details, [_imports()])
+    return Section("Start over stdio", [row], details, [_imports(sizes)])
 
 
-def _imports() -> str:
+def _imports(sizes: Sizes) -> str:
     """How much of a start is importing, and whose."""
     steps = {
         "Python alone": "pass",
         "FastMCP": "from fastmcp import FastMCP",
         "the gateway, FastMCP included": "import gateway.commands",
     }
-    lines = [[what, f"{_import_ms(statement):.0f}"] for what, statement in steps.items()]
+    lines = [[what, f"{_import_ms(statement, sizes):.0f}"] for what, statement in steps.items()]
     return "Start over stdio: importing, from spawn to exit.\n\n" + table(["What", "ms"], lines)
 
 
-def _import_ms(statement: str) -> float:
-    times = []
-    for _ in range(_IMPORT_RUNS):
+def _import_ms(statement: str, sizes: Sizes) -> float:
+    command = [sys.executable, "-c", statement]
+
+    def once() -> float:
         started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-c", statement],
-            cwd=ROOT,
-            env=environment({}),
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        times.append((time.perf_counter() - started) * 1e3)
-    return Spread.of(times).median
+        subprocess.run(command, cwd=ROOT, env=environment({}), capture_output=True, timeout=60, check=True)
+        return (time.perf_counter() - started) * 1e3
+
+    return Spread.of([sizes.quiet.take(once) for _ in range(_IMPORT_RUNS)]).median
 
 
 def definitions(_sizes: Sizes, workdir: Path) -> Section:

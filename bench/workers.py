@@ -63,7 +63,7 @@ class _Race:
     def _slice(self, contestant: Contestant, call: ToolCall, seconds: int) -> Slice:
         contestants.check(contestant, call, MODERN)
         load = Load.of_call(call, MODERN, self._workdir)
-        measured = wrk.measure(contestant, load, self._clients, seconds)
+        measured = self._sizes.quiet.take(lambda: wrk.measure(contestant, load, self._clients, seconds))
         contestants.check(contestant, call, MODERN)
         return measured
 

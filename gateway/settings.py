@@ -168,14 +168,23 @@ def load(**overrides: Any) -> Settings:
         raise BadSetting(_sentence(error)) from None
 
 
+# pydantic's kind of error -> our words for it; what is not here was raised by a validator above, in our words.
+_RULES = {
+    "int_parsing": "must be a whole number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+}
+
+
 def _sentence(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
-    variable = _variable(str(first["loc"][0]))
-    verb = "" if message.startswith(("must", "is ", "names")) else "is not usable: "
-    return f"{variable} {verb}{message[0].lower() + message[1:] if verb else message}".rstrip(".") + "."
+    # Only our own rules are patterns: a message may quote a path, and a path may have braces in it.
+    rule = _RULES[first["type"]].format(**first.get("ctx", {})) if first["type"] in _RULES else message
+    return f"{_variable(str(first['loc'][0]))} {rule}".rstrip(".") + "."
 
 
 def _variable(name: str) -> str:

@@ -69,20 +69,16 @@ def test_an_empty_or_a_dot_segment_never_reaches_a_url(value: str) -> None:
         Route("GET", "/v1/brains/{brain}/search").fill({"brain": value})
 
 
-@pytest.mark.parametrize("bad", BAD_IDS, ids=lambda bad: ascii(bad[:20]))
-@pytest.mark.parametrize("op", WITH_IDS)
-def test_no_id_changes_the_number_of_segments_of_a_url(op: Op, bad: str) -> None:
+@pytest.mark.parametrize("bad", [bad for bad in BAD_IDS if bad not in {"", ".", ".."}], ids=lambda bad: ascii(bad[:20]))
+def test_no_id_changes_the_number_of_segments_of_a_url(bad: str) -> None:
     """The second lock, behind the check of ids: what an HTTP client makes of the URL is what was meant."""
-    route = WITH_IDS[op]
-    args: dict[str, Any] = dict.fromkeys(placeholders(route), bad)
-    if bad in {"", ".", ".."}:
-        with pytest.raises(ValueError, match="segment"):
-            route.fill(args)
-        return
-    url = httpx.URL("http://platform.example" + route.fill(args))
-    assert url.host == "platform.example"
-    assert url.query == url.fragment.encode() == b""
-    assert len(url.raw_path.split(b"/")) == len(route.path.split("/"))
+    assert len(WITH_IDS) >= 10
+    for route in WITH_IDS.values():
+        args: dict[str, Any] = dict.fromkeys(placeholders(route), bad)
+        url = httpx.URL("http://platform.example" + route.fill(args))
+        assert url.host == "platform.example"
+        assert url.query == url.fragment.encode() == b""
+        assert len(url.raw_path.split(b"/")) == len(route.path.split("/"))
 
 
 def test_the_canonical_dialect_can_do_everything() -> None:
