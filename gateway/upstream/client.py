@@ -118,19 +118,11 @@ class Upstream:
 
     async def _opened(self, op: Op, request: httpx.Request) -> httpx.Response:
         """The response to a request for a stream, its body still to come; a refusal is read here and raised."""
-        try:
-            async with asyncio.timeout(self._deadlines.first_event):
-                response = await self._http.send(request, stream=True)
-                if response.status_code < 300:
-                    return response
-                try:
-                    body = await _read_capped(response)
-                finally:
-                    await response.aclose()
-        except TimeoutError as error:
-            raise _lost(op, "timeout") from error
-        except httpx.HTTPError as error:
-            raise _from_transport_failure(op, error) from error
+        async with _bounded(op, self._deadlines.first_event):
+            response = await self._http.send(request, stream=True)
+            if response.status_code < 300:
+                return response
+            body = await _read_whole(response)
         raise _refused(op, response, body)
 
     def _route(self, op: Op) -> Route:
@@ -157,20 +149,12 @@ class Upstream:
         )
 
     async def _exchange(self, call: Call, op: Op, route: Route, args: Args) -> JsonValue:
-        try:
-            async with asyncio.timeout(self._deadlines.of(op)):
-                async for attempt in retrying(op):
-                    with attempt:
-                        request = await self._request(call, op, route, args)
-                        response = await self._http.send(request, stream=True)
-                        try:
-                            body = await _read_capped(response)
-                        finally:
-                            await response.aclose()
-        except TimeoutError as error:
-            raise _lost(op, "timeout") from error
-        except httpx.HTTPError as error:
-            raise _from_transport_failure(op, error) from error
+        async with _bounded(op, self._deadlines.of(op)):
+            async for attempt in retrying(op):
+                with attempt:
+                    request = await self._request(call, op, route, args)
+                    response = await self._http.send(request, stream=True)
+                    body = await _read_whole(response)
         if response.status_code >= 300:
             raise _refused(op, response, body)
         return _parsed(op, body)
@@ -210,15 +194,28 @@ def _content(body: Body) -> tuple[bytes | None, dict[str, str]]:
     return text.encode(), {"content-type": "application/json"}
 
 
-async def _read_capped(response: httpx.Response) -> bytes:
+@asynccontextmanager
+async def _bounded(op: Op, seconds: float) -> AsyncIterator[None]:
+    """So long for what is in the block; what HTTP raises there leaves in our words."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise _lost(op, "timeout") from error
+    except httpx.HTTPError as error:
+        raise _from_transport_failure(op, error) from error
+
+
+async def _read_whole(response: httpx.Response) -> bytes:
     """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it."""
     parts: list[bytes] = []
     size = 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > ANSWER_BYTES:
-            raise GatewayError("upstream_error", "The platform's answer is too large.")
-        parts.append(part)
+    async with aclosing(response):
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > ANSWER_BYTES:
+                raise GatewayError("upstream_error", "The platform's answer is too large.")
+            parts.append(part)
     return b"".join(parts)
 
 

@@ -169,11 +169,11 @@ def refusal(roots: Roots, path: str) -> GatewayError:
 
 
 @pytest.fixture(autouse=True)
-def _every_file_is_closed_again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _every_file_is_closed_again(tree: Path) -> Iterator[None]:
     yield
     for descriptor in Path("/proc/self/fd").glob("*"):
         with suppress(FileNotFoundError):
-            assert not os.readlink(descriptor).startswith(str(tmp_path_factory.getbasetemp()))
+            assert not os.readlink(descriptor).startswith(str(tree))
 
 
 @pytest.mark.parametrize("path", READ, ids=short)

@@ -85,7 +85,7 @@ def test_a_traceback_of_a_library_is_left_out(capsys: pytest.CaptureFixture[str]
     try:
         raise ValueError("hunter2")
     except ValueError:
-        logging.getLogger("uvicorn.error").exception("Exception in ASGI application")
+        logging.getLogger("library").exception("Exception in ASGI application")
 
     (line,) = lines(capsys)
     assert line["error"] == "ValueError"
