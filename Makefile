@@ -36,6 +36,7 @@ bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@command -v npm > /dev/null || { echo "make test-peers needs Node 20 or newer, with npm: install it first." >&2; exit 1; }

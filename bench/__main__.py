@@ -36,15 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     quiet = Quiet(arguments.patience)
     sizes = replace(FULL if arguments.full else QUICK, quiet=quiet)
-    started = time.perf_counter()
+    facts, sources, started = machine.described(), machine.fingerprint(), time.perf_counter()
     runs = [_ran(name, sizes) for name in SECTIONS if name in arguments.only]
     minutes = (time.perf_counter() - started) / 60
     command = shlex.join(["python", "-m", "bench", *given])
-    facts = [
-        *machine.described(),
+    facts += [
         ("run", f"`{command}`, {sizes.name} size, {minutes:.1f} minutes"),
         ("disturbance", quiet.told()),
     ]
+    if machine.fingerprint() != sources:
+        facts.append(("**not one version**", "sources changed during the run, so later sections measured other code"))
     page = report.page(facts, runs)
     output = arguments.output or (RESULTS if len(runs) == len(SECTIONS) else None)
     sys.stdout.write(page if output is None else report.table_of_budgets(runs) + "\n")

@@ -202,7 +202,10 @@ def _ladder(race: Field, upstream: Contestant) -> str:
         ("what FastMCP adds, without its hidden `tools/list` and with a frozen heap", cpu[_TUNED] - cpu[_LOW_LEVEL]),
         ("the answer of a search instead of an echo's, in FastMCP and the SDK", cpu[_PAYLOAD] - cpu[_TUNED]),
         ("the gateway's brain: chain, httpx, JSON, as measured alone", brain),
-        ("the rest of the gateway: arguments, caller, words, log line, host check, and interplay", rest),
+        (
+            "the rest of the gateway: arguments, words, log line, host check; and more idle connections to look over",
+            rest,
+        ),
     ]
     total = cpu[GATEWAY]
     lines = [[what, f"{ms:.2f}", f"{ms / total:.0%}"] for what, ms in shares]

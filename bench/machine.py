@@ -1,5 +1,6 @@
 """What a figure depends on besides the code: commit, machine, versions."""
 
+import hashlib
 import os
 import platform
 import shutil
@@ -22,6 +23,12 @@ _PACKAGES = (
     "pydantic",
     "structlog",
 )
+
+
+def fingerprint() -> str:
+    """What the sources are now: a contestant is what it was when it was started."""
+    sources = sorted(path for folder in ("gateway", "contract", "bench") for path in (ROOT / folder).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def described() -> list[tuple[str, str]]:

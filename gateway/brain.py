@@ -53,7 +53,11 @@ class Brain:
             if error.code not in {"conflict", "outcome_unknown"}:
                 raise
             route = call.route
-            if (existing := await self._existing_brain(call, wanted, derived=slug is None)) is None:
+            existing = await self._existing_brain(call, wanted, derived=slug is None)
+            if existing is None and error.code == "conflict":
+                message = "A brain with that slug exists, under another name or visibility. Choose another slug."
+                raise GatewayError("conflict", message) from None
+            if existing is None:
                 raise
             created, call.route = existing, route
         call.brain = str(created.get("id", wanted["slug"]))
@@ -164,10 +168,13 @@ class Brain:
             if op is not Op.CREATE_DOCUMENT or error.code not in {"conflict", "outcome_unknown"}:
                 raise
             # The same write may have been made before, or just now with its answer lost: look.
-            if (stored := await self._same_document(call, args)) is None:
-                error.retryable = error.code == "outcome_unknown"
+            if (stored := await self._same_document(call, args)) is not None:
+                return stored
+            if error.code == "outcome_unknown":
+                error.retryable = True
                 raise
-            return stored
+            message = "Something else is stored at that path. Choose another path, or leave it out."
+            raise GatewayError("conflict", message) from None
 
     async def _same_document(self, call: Call, wanted: Args) -> JsonObject | None:
         """What is stored at the wanted path, if it is what was to be written."""

@@ -4,7 +4,9 @@ import asyncio
 import gc
 import importlib
 import os
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,10 +33,12 @@ def serve(settings: Settings, workers: int) -> None:
             "set BRAINS_TOKEN, or listen on 127.0.0.1."
         )
     _prepare(settings)
+    if settings.upstream_url is None:
+        _check_store(settings.data_dir)
     listening = listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings))
     if workers == 1:
-        uvicorn.Server(_uvicorn_config(http_app(settings))).run(sockets=[listening])
+        _run(uvicorn.Server(_uvicorn_config(http_app(settings))), listening)
         return
     _supervise(settings, workers, listening)
 
@@ -65,7 +69,7 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     listening = listening_socket(host, port)
     say(*welcome.platform(host, port, settings.data_dir, token is not None))
     try:
-        platform_server(store, token, Fetcher()).run(sockets=[listening])
+        _run(platform_server(store, token, Fetcher()), listening)
     finally:
         store.close()
 
@@ -95,6 +99,19 @@ def worker_app() -> ASGIApp:
     settings = load()
     log.configure(settings.log_level, settings.log_format)
     return http_app(settings)
+
+
+def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until a signal. uvicorn repeats the signal once it has drained: that is then a normal end."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+    server.run(sockets=[listening])
+
+
+def _check_store(data_dir: Path) -> None:
+    """Say now what the first call would run into: a file that is damaged, or of a newer version."""
+    from gateway.embedded import opened
+
+    opened(data_dir).close()
 
 
 def _prepare(settings: Settings) -> None:

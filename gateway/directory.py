@@ -61,7 +61,10 @@ class Directory:
             page = await self._send(call, Op.LIST_BRAINS, {"cursor": cursor})
             items, cursor = items + _items(page), page.get("next_cursor")
         ceiling = call.caller.ceiling
-        return {**answer, "items": [b for b in items if ceiling is None or _is(b, ceiling)]}
+        visible = [b for b in items if ceiling is None or _is(b, ceiling)]
+        if ceiling is not None and not visible:
+            raise GatewayError("no_brain", "The URL names a brain that does not exist, or that is not yours.")
+        return {**answer, "items": visible}
 
     def forget(self, call: Call) -> None:
         self._kept.pop(call.caller.subject, None)

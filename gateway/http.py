@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+import structlog
 from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.http import StreamableHTTPASGIApp
@@ -19,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = structlog.get_logger()
 
 _MCP_PATH = "/mcp"
 _BRAIN_PATH = re.compile(r"/mcp/([^/]+)/?")
@@ -96,6 +99,9 @@ _REFUSALS = {
 }
 
 
+_ADVICE = re.compile(rb', error_description="[^"]*"')
+
+
 class ClearRefusals:
     """Gives refusals at the level of HTTP a code and a sentence with what to do."""
 
@@ -109,6 +115,7 @@ class ClearRefusals:
             nonlocal reworded
             if message["type"] == "http.response.start" and (words := _clearer_words(message)) is not None:
                 reworded = True
+                log.warning("http.refused", status=message["status"], path=scope["path"])
                 await send(_with_length(message, len(words)))
                 await send({"type": "http.response.body", "body": words})
             elif not reworded:
@@ -128,7 +135,8 @@ def _clearer_words(start: Message) -> bytes | None:
 
 def _with_length(start: Message, length: int) -> Message:
     replaced = {b"content-length": str(length).encode(), b"content-type": b"application/json"}
-    kept = [(name, value) for name, value in start.get("headers", ()) if name.lower() not in replaced]
+    # FastMCP's challenge advises to register anew, which nobody can with a token that was handed out.
+    kept = [(name, _ADVICE.sub(b"", value)) for name, value in start.get("headers", ()) if name.lower() not in replaced]
     return {**start, "headers": [*kept, *replaced.items()]}
 
 

@@ -47,7 +47,7 @@ def checked_path(value: str) -> str:
     """
     path = value.removeprefix("/")
     segments = path.split("/")
-    if not path.lower().endswith(".md") or not all(_is_plain_segment(segment) for segment in segments):
+    if not path.endswith(".md") or not all(_is_plain_segment(segment) for segment in segments):
         raise GatewayError(
             "validation_error",
             "path must be a plain relative path that ends in .md, for example memory/global/running.md.",

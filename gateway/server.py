@@ -76,7 +76,8 @@ class Gateway:
         except CannotStart as error:
             self._embedded = None
             log.error("embedded.failed", reason=str(error))
-            raise GatewayError("upstream_unavailable", "The embedded brain cannot start; the log says why.") from None
+            message = "The embedded brain cannot start; the log says why."
+            raise GatewayError("upstream_unavailable", message, retryable=False) from None
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.

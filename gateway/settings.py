@@ -94,6 +94,26 @@ class Settings(BaseSettings):
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
 
+    @field_validator("data_dir")
+    @classmethod
+    def _from_anywhere(cls, value: Path) -> Path:
+        """Absolute, because the entries for clients name it, and clients start us elsewhere."""
+        return Path(os.path.abspath(value))
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _are_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any("/" in name for name in value):
+            raise ValueError("must be host names alone, for example brains.example,localhost")
+        return value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any("://" not in origin for origin in value):
+            raise ValueError("must be origins with their scheme, for example https://app.example")
+        return value
+
     @field_validator("upstream_url")
     @classmethod
     def _is_root_url(cls, value: str | None) -> str | None:

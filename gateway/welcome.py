@@ -1,6 +1,7 @@
 """What is said at start: where it listens, where data is, and how to connect a client."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -9,15 +10,14 @@ from gateway.settings import Settings
 
 def serving(settings: Settings) -> list[str]:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{settings.port}/mcp"
     return [
         "",
-        f"brains-gateway listens on   {url}",
+        f"brains-gateway listens on   http://{host}:{settings.port}/mcp",
         f"brain                       {_brain(settings)}",
         f"files are ingested from     {_roots(settings)}",
         *_hosts(settings),
         "",
-        *_clients(url, settings.token is not None),
+        *_clients(settings),
         "",
         "Stop with Ctrl-C.",
         "",
@@ -54,21 +54,47 @@ def _hosts(settings: Settings) -> list[str]:
     return ["host names                  none but IP addresses: set BRAINS_ALLOWED_HOSTS to the names callers use"]
 
 
-def _clients(url: str, with_token: bool) -> list[str]:
+def _clients(settings: Settings) -> list[str]:
+    url = _url_for_clients(settings)
+    header = {"headers": {"Authorization": "Bearer <BRAINS_TOKEN>"}} if settings.token else {}
+    claude_header = ' --header "Authorization: Bearer <BRAINS_TOKEN>"' if settings.token else ""
+    environment = _environment_for_stdio(settings)
+    claude_environment = "".join(f" -e {name}={shlex.quote(value)}" for name, value in environment.items())
     command = str(Path(sys.executable).with_name("brains-gateway"))
-    header = {"headers": {"Authorization": "Bearer <BRAINS_TOKEN>"}} if with_token else {}
-    claude_header = ' --header "Authorization: Bearer <BRAINS_TOKEN>"' if with_token else ""
+    stdio: dict[str, object] = {"command": command, "args": ["stdio"], **({"env": environment} if environment else {})}
     return [
         "Claude Code",
         f"  claude mcp add --transport http brains {url}{claude_header}",
-        f"  claude mcp add brains -- {command} stdio",
+        f"  claude mcp add brains{claude_environment} -- {shlex.quote(command)} stdio",
         "Cursor, in ~/.cursor/mcp.json (HTTP, or stdio)",
         f"  {_entry('mcpServers', {'url': url, **header})}",
-        f"  {_entry('mcpServers', {'command': command, 'args': ['stdio']})}",
+        f"  {_entry('mcpServers', stdio)}",
         "VS Code, in .vscode/mcp.json (HTTP, or stdio)",
         f"  {_entry('servers', {'type': 'http', 'url': url, **header})}",
-        f"  {_entry('servers', {'type': 'stdio', 'command': command, 'args': ['stdio']})}",
+        f"  {_entry('servers', {'type': 'stdio', **stdio})}",
     ]
+
+
+def _url_for_clients(settings: Settings) -> str:
+    """An address a client can use: what is listened on may be every address there is."""
+    if settings.is_loopback:
+        host = settings.host
+    else:
+        host = next((name for name in settings.allowed_hosts if "*" not in name), "<this-host>")
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/mcp"
+
+
+def _environment_for_stdio(settings: Settings) -> dict[str, str]:
+    """What a process that a client starts must be told, to serve the same brain as this one."""
+    if settings.upstream_url is not None:
+        told = {"BRAINS_UPSTREAM_URL": settings.upstream_url}
+        if settings.upstream_token is not None:
+            told["BRAINS_UPSTREAM_TOKEN"] = "<BRAINS_UPSTREAM_TOKEN>"
+    else:
+        told = {"BRAINS_DATA_DIR": str(settings.data_dir)} if "data_dir" in settings.model_fields_set else {}
+    if settings.default_brain is not None:
+        told["BRAINS_DEFAULT_BRAIN"] = settings.default_brain
+    return told
 
 
 def _entry(section: str, server: dict[str, object]) -> str:

@@ -78,7 +78,7 @@ def reflected(answer: JsonObject) -> str:
     status, ended = line(answer.get("reflection_status")), line(answer.get("ended_at")) or "an unknown time"
     reflection = answer.get("reflection")
     if not isinstance(reflection, dict) or not reflection:
-        return f"Session closed: {status}, no reflection. Ended at {ended}."
+        return f"Session closed: {status}, there was nothing to reflect on. Ended at {ended}."
     recorded = "yes" if reflection.get("should_record_episode") else "no"
     return (
         f"Session closed: {status}. Outcome: {line(reflection.get('outcome'))}. "

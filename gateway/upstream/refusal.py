@@ -31,6 +31,8 @@ _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large"
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 _READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
+_READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
+_UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
 
 
@@ -56,7 +58,8 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
         code = "outcome_unknown"
     elif status == 404 and op in _READS_A_DOCUMENT and "brain not found" not in str((problem or {}).get("detail")):
         code = "not_found"
-    return GatewayError(code, retry_after_seconds=retry_after(response.headers.get("retry-after")))
+    message = _UNREADABLE if op in _READS_A_FILE and code == "validation_error" else None
+    return GatewayError(code, message, retry_after_seconds=retry_after(response.headers.get("retry-after")))
 
 
 def retry_after(header: str | None) -> int | None:

@@ -172,12 +172,12 @@ def test_a_platform_beyond_loopback_needs_a_token_too(ran: Ran) -> None:
 
 def test_a_port_in_use_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["port in use"], 1)
-    assert re.fullmatch(r"Port \d+ is in use: stop what listens there, or choose another with --port\.", said)
+    assert re.fullmatch(r"Port \d+ is in use: stop what listens there, or choose another with BRAINS_PORT\.", said)
 
 
 def test_an_address_of_another_machine_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["address of another"], 1)
-    assert said == "a..b is not an address of this machine: choose another with --host."
+    assert said == "a..b is not an address of this machine: choose another with BRAINS_HOST."
 
 
 @pytest.mark.parametrize("command", ["stdio", "platform"])
@@ -208,3 +208,21 @@ def test_what_is_served_is_said_on_stderr_and_ctrl_c_ends_it_quietly(
     assert f"brain                       embedded, data in {directory / 'data'}\n" in said
     assert (stdout, rest.strip()) == ("", "")
     assert serving.returncode == 0
+
+
+def test_a_damaged_brain_file_stops_the_start_with_one_sentence(environment: dict[str, str], tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "brains.sqlite3").write_bytes(b"this is no database, and never was one" * 100)
+    command = [sys.executable, "-m", "gateway", "serve"]
+    done = subprocess.run(
+        command,
+        env={**environment, "BRAINS_DATA_DIR": str(damaged)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("brains-gateway: The brain file ")
+    assert done.stderr.count("\n") == 1

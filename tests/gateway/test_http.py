@@ -181,6 +181,20 @@ def test_refusals_of_http_say_what_to_do(
         assert fix in response.json()["message"]
 
 
+def test_a_brain_in_the_path_that_does_not_exist_is_said_to_be_in_the_url(served: Served, http: httpx.Client) -> None:
+    listed = outcome(http.post(served.url + "/mcp/no-such-brain", **raw_call("modern", "memory_list_brains", {})))
+    assert listed["structuredContent"]["code"] == "no_brain"
+    assert listed["content"][0]["text"].startswith("no_brain: The URL names a brain that does not exist")
+
+
+def test_a_refused_token_is_not_told_to_register_anew(tmp_path: Any, http: httpx.Client) -> None:
+    with serving(tmp_path, None, token="right") as served:
+        call = raw_call("modern", "memory_list_brains", {})
+        call["headers"]["authorization"] = "Bearer wrong"
+        challenge = http.post(served.url + "/mcp", **call).headers["www-authenticate"]
+    assert challenge == 'Bearer error="invalid_token"'
+
+
 def test_mcps_own_refusals_pass_as_they_are(served: Served, http: httpx.Client) -> None:
     call = raw_call("modern", "x", {})
     call["json"]["method"] = call["headers"]["mcp-method"] = "no/such/method"

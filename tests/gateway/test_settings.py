@@ -253,3 +253,16 @@ def test_every_setting_is_described_and_has_a_variable_of_ours() -> None:
         assert field.description.endswith("."), name
         if isinstance(field.validation_alias, AliasChoices):
             assert f"BRAINS_{name.upper()}" in field.validation_alias.choices
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"BRAINS_ALLOWED_HOSTS": "http://a"}, "BRAINS_ALLOWED_HOSTS must be host names alone"),
+        ({"BRAINS_ALLOWED_ORIGINS": "app.example"}, "BRAINS_ALLOWED_ORIGINS must be origins with their scheme"),
+    ],
+)
+def test_hosts_are_names_and_origins_have_a_scheme(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], sentence: str
+) -> None:
+    assert complaint(monkeypatch, environment).startswith(sentence)

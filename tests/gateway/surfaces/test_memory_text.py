@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.surfaces import memory_text as text
+
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -154,8 +157,8 @@ def test_a_reflection_is_summed_up() -> None:
 @pytest.mark.parametrize("reflection", [None, {}, "words", ["words"]])
 def test_a_session_without_a_reflection_is_closed_all_the_same(reflection: Any) -> None:
     answer = {"reflection_status": "no_result", "reflection": reflection, "ended_at": "then"}
-    assert text.reflected(answer) == "Session closed: no_result, no reflection. Ended at then."
-    assert text.reflected({}) == "Session closed: , no reflection. Ended at an unknown time."
+    assert text.reflected(answer) == "Session closed: no_result, there was nothing to reflect on. Ended at then."
+    assert text.reflected({}) == "Session closed: , there was nothing to reflect on. Ended at an unknown time."
 
 
 def test_brains_are_listed_one_a_line() -> None:
@@ -183,11 +186,13 @@ def test_an_answer_is_shown_without_what_is_hidden_in_it() -> None:
     assert text.answered("Ten\U000e0041 miles\u202e.", [{"document_id": "d\n1"}]) == "Ten miles.\n\nSources: d 1"
 
 
+@UNHURRIED
 @given(st.lists(record("score", "path", "content"), max_size=7))
 def test_no_hit_whatsoever_makes_the_summary_fail(found: list[dict[str, Any]]) -> None:
     assert text.hits(found).count("score=") >= min(len(found), 5)
 
 
+@UNHURRIED
 @given(record("id", "path", "byte_size", "reused", "slug", "visibility", "name", "status", "job_id", "chunk_count"))
 def test_no_record_whatsoever_makes_a_summary_fail(answer: dict[str, Any]) -> None:
     """What was stored is stored: a platform's odd record must not turn it into a failure."""
@@ -197,6 +202,7 @@ def test_no_record_whatsoever_makes_a_summary_fail(answer: dict[str, Any]) -> No
     assert text.brains([answer]).startswith("1 brain(s):\n- ")
 
 
+@UNHURRIED
 @given(record("reflection_status", "reflection", "ended_at"))
 def test_no_reflection_whatsoever_makes_the_summary_fail(answer: dict[str, Any]) -> None:
     assert text.reflected(answer).startswith("Session closed: ")

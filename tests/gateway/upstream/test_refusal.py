@@ -6,12 +6,15 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import CATALOGUE
 from gateway.operations import READS, Op
 from gateway.upstream.refusal import from_refusal, retry_after, says_no_such_route
+
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 CODE_BY_STATUS = {
     300: "upstream_error",
@@ -164,12 +167,14 @@ def test_how_long_to_wait_is_read_from_a_date_too() -> None:
     assert 3500 < seconds <= 3600
 
 
+@UNHURRIED
 @given(st.text())
 def test_no_header_makes_it_fail(header: str) -> None:
     seconds = retry_after(header)
     assert seconds is None or 1 <= seconds <= 86_400
 
 
+@UNHURRIED
 @given(
     st.from_regex(r"[A-Z][a-z]{2}, [0-9]{1,4} [A-Z][a-z]{2} [0-9]{1,6} [0-9:]{1,12} [+-][0-9]{1,25}", fullmatch=True)
 )

@@ -7,11 +7,14 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import StreamBroken
 from gateway.upstream.sse import EVENT_BYTES, frames
+
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 RETRIEVE = b'event: retrieve\ndata: {"type":"retrieve","chunks":[]}\n\n'
 DELTA = 'event: answer_delta\ndata: {"type":"answer_delta","delta":"größe 😀"}\n\n'.encode()
@@ -292,6 +295,7 @@ async def test_a_chunk_that_holds_many_events_is_no_large_event() -> None:
     assert len(await read(many + DONE)) == 50_001
 
 
+@UNHURRIED
 @given(st.lists(st.binary(max_size=40), max_size=8))
 async def test_no_bytes_whatsoever_fail_otherwise_than_as_a_broken_stream(chunks: list[bytes]) -> None:
     try:
@@ -301,6 +305,7 @@ async def test_no_bytes_whatsoever_fail_otherwise_than_as_a_broken_stream(chunks
     assert found[-1]["type"] == "done"
 
 
+@UNHURRIED
 @given(st.data())
 async def test_a_mutated_stream_is_an_answer_or_a_broken_stream(data: st.DataObject) -> None:
     mutated = bytearray(WHOLE)
