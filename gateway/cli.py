@@ -36,6 +36,9 @@ def _run(arguments: argparse.Namespace) -> None:
     from gateway.settings import load
 
     if arguments.command == "platform":
+        # It is a platform itself: a token for another one is no business of its.
+        for name in ("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"):
+            os.environ.pop(name, None)
         settings = load(data_dir=arguments.data_dir, upstream_url=None)
     elif arguments.command == "serve":
         settings = load(host=arguments.host, port=arguments.port)

@@ -20,7 +20,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError):
-        raise CannotStart(f"{host} is not an address of this machine: choose another with BRAINS_HOST.") from None
+        raise CannotStart(f"{host} is not an address of this machine: choose another with --host.") from None
     # Named as TCP, unlike what `create_server` makes: only then does asyncio send small answers without delay.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -35,13 +35,13 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} is in use: stop what listens there, or choose another with BRAINS_PORT."
+        return f"Port {port} is in use: stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
     if error.errno == errno.EACCES:
-        return f"Port {port} needs more rights than this user has: choose one above 1023 with BRAINS_PORT."
+        return f"Port {port} needs more rights than this user has: choose one above 1023 with --port."
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is not an address of this machine: choose another with BRAINS_HOST."
+        return f"{host} is not an address of this machine: choose another with --host."
     why = os.strerror(error.errno or 0)
-    return f"Cannot listen on {host}:{port} ({why}): choose another with BRAINS_HOST or BRAINS_PORT."
+    return f"Cannot listen on {host}:{port} ({why}): choose another with --host or --port."
 
 
 def check_data_dir(data_dir: Path) -> None:

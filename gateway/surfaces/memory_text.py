@@ -8,9 +8,9 @@ _HITS_SHOWN = 5
 _HIT_LENGTH = 320
 _LARGEST_SCORE = 1e300
 # Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
-# zero width, and the control characters that terminals obey.
+# zero width (but for the joiners that scripts and emoji need), and the control characters that terminals obey.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
 
 

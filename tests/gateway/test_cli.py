@@ -172,12 +172,13 @@ def test_a_platform_beyond_loopback_needs_a_token_too(ran: Ran) -> None:
 
 def test_a_port_in_use_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["port in use"], 1)
-    assert re.fullmatch(r"Port \d+ is in use: stop what listens there, or choose another with BRAINS_PORT\.", said)
+    fix = "stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
+    assert re.fullmatch(r"Port \d+ is in use: " + re.escape(fix), said)
 
 
 def test_an_address_of_another_machine_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["address of another"], 1)
-    assert said == "a..b is not an address of this machine: choose another with BRAINS_HOST."
+    assert said == "a..b is not an address of this machine: choose another with --host."
 
 
 @pytest.mark.parametrize("command", ["stdio", "platform"])

@@ -92,6 +92,7 @@ def test_a_plain_path_loses_its_leading_slash_and_nothing_else(given_path: str, 
     [
         "notes.txt",
         "notes",
+        "notes.MD",
         "notes.md/",
         "//a.md",
         "a//b.md",

@@ -218,6 +218,11 @@ def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert settings.data_dir == tmp_path / "data"
 
 
+def test_a_relative_data_directory_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert loaded(monkeypatch, {"BRAINS_DATA_DIR": "data/../brain"}).data_dir == tmp_path / "brain"
+
+
 def test_roots_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loaded(monkeypatch, {"BRAINS_INGEST_ROOTS": ":"}).ingest_roots == ()
 

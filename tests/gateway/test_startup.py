@@ -26,14 +26,17 @@ def test_a_port_that_is_taken_is_said_with_its_fix() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(CannotStart) as caught:
             listening_socket("127.0.0.1", port)
-    assert str(caught.value) == f"Port {port} is in use: stop what listens there, or choose another with BRAINS_PORT."
+    assert (
+        str(caught.value)
+        == f"Port {port} is in use: stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
+    )
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%no-such-interface", "a..b", "x" * 64])
 def test_an_address_of_another_machine_is_said_with_its_fix(host: str) -> None:
     with pytest.raises(CannotStart) as caught:
         listening_socket(host, free_port())
-    assert str(caught.value) == f"{host} is not an address of this machine: choose another with BRAINS_HOST."
+    assert str(caught.value) == f"{host} is not an address of this machine: choose another with --host."
 
 
 def test_a_data_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_a_refused_write_is_told_likewise_unless_a_proxy_lost_it(status: int, co
     assert found == {(expected, CATALOGUE[expected][1])}
 
 
+@pytest.mark.parametrize("status", [400, 415, 422])
+def test_a_file_or_page_the_platform_cannot_read_is_said_to_be_so(status: int) -> None:
+    words = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
+    for op in (Op.INGEST_FILE, Op.INGEST_URL):
+        assert from_refusal(op, response(status), None).message == words
+    assert from_refusal(Op.CREATE_DOCUMENT, response(status), None).message != words
+    assert from_refusal(Op.INGEST_FILE, response(413), None).message != words
+
+
 def test_an_answer_is_no_write() -> None:
     assert from_refusal(Op.ASK, response(504), None).code == "timeout"
 
