@@ -12,7 +12,8 @@ from bench.sizes import Sizes
 from bench.streams import run, streamed
 from bench.wire import MODERN, ToolCall, result
 
-_CLIENTS = 4
+# Few: the more clients, the longer a call takes, and memory does not mind.
+_CLIENTS = 2
 _WARM_CALLS = 2_000
 _WARM_STREAMS = 100
 # A process that grows more than this between its warm state and the end is not flat.
