@@ -203,7 +203,7 @@ def _ladder(race: Field, upstream: Contestant) -> str:
         ("the answer of a search instead of an echo's, in FastMCP and the SDK", cpu[_PAYLOAD] - cpu[_TUNED]),
         ("the gateway's brain: chain, httpx, JSON, as measured alone", brain),
         (
-            "the rest of the gateway: arguments, words, log line, host check; and what parts cost more together than apart",
+            "the rest of the gateway: arguments, words, log line; and what parts cost more together than apart",
             rest,
         ),
     ]
