@@ -19,7 +19,7 @@ from gateway.upstream.platform import PLATFORM
 from tests.served import listening
 from tests.upstreams import Answer, Scripted
 
-BRAINS = {"items": [{"id": "brn_1", "slug": "main"}, {"id": "brn_2", "slug": "work"}]}
+BRAINS = {"items": [{"id": "brn_1", "slug": "main"}, {"id": "brn_2", "slug": "desk"}]}
 
 
 @asynccontextmanager
@@ -43,19 +43,19 @@ def problem(status: int, detail: str, code: str) -> Answer:
     return lambda _request: JSONResponse(body, status, media_type="application/problem+json")
 
 
-NO_BRAIN = problem(404, "brain not found: work", "not_found")
+NO_BRAIN = problem(404, "brain not found: desk", "not_found")
 
 
 async def test_a_slug_is_tried_by_id_on_a_platform_that_takes_ids_alone() -> None:
     found = {"query": "x", "hits": []}
     answers: dict[str, Answer] = {
         "GET /v1/brains": lambda _request: BRAINS,
-        "GET /v1/brains/work/search": NO_BRAIN,
+        "GET /v1/brains/desk/search": NO_BRAIN,
         "GET /v1/brains/brn_2/search": lambda _request: found,
     }
     async with opened(answers) as (brain, platform):
-        assert await brain.search(Call(), "work", {"query": "x"}) == found
-        assert platform.requests == ["GET /v1/brains/work/search", "GET /v1/brains", "GET /v1/brains/brn_2/search"]
+        assert await brain.search(Call(), "desk", {"query": "x"}) == found
+        assert platform.requests == ["GET /v1/brains/desk/search", "GET /v1/brains", "GET /v1/brains/brn_2/search"]
 
 
 async def test_a_brain_that_is_nowhere_stays_no_brain() -> None:
