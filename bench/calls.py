@@ -17,6 +17,7 @@ from bench.wrk import Load, Slice
 
 CLIENTS = (1, 16, 64)
 _LADDER_CLIENTS = 16
+_PROBES = 3
 _FIGURES = ("per_second", "p50_ms", "p99_ms", "cpu_ms", "load_cores")
 _BUDGETS = {(MODERN, 1): 0.9, (MODERN, 16): 1.0, (MODERN, 64): 1.0} | {(LEGACY, clients): 0.8 for clients in CLIENTS}
 BARE, GATEWAY, PLATFORM = "bare FastMCP", "gateway", "platform, directly"
@@ -51,7 +52,7 @@ class Field:
     """All lanes of a run, and the failures of those that have none."""
 
     def __init__(self, upstream: Contestant, workdir: Path, quiet: Quiet) -> None:
-        self._quiet = quiet
+        self.quiet = quiet
         self._upstream = upstream
         self._workdir = workdir
         self.lanes: list[Lane] = []
@@ -89,7 +90,7 @@ class Field:
             return
         try:
             lane.check()
-            lane.slices.append(self._quiet.take(lambda: self._measured(lane, seconds)))
+            lane.slices.append(self.quiet.take(lambda: self._measured(lane, seconds)))
             lane.check()
         except (Unmeasured, OSError, EOFError, subprocess.SubprocessError) as error:
             self.failures[key] = str(error) or type(error).__name__
@@ -193,7 +194,7 @@ def _ladder(race: Field, upstream: Contestant) -> str:
             name: Spread.of(race.of(name, MODERN, _LADDER_CLIENTS).figures("cpu_ms")).median
             for name in (_LOW_LEVEL, BARE, _TUNED, _PAYLOAD, GATEWAY)
         }
-        brain = _brain_alone(upstream)
+        brain = Spread.of([race.quiet.take(lambda: _brain_alone(upstream)) for _ in range(_PROBES)]).median
     except Unmeasured as error:
         return f"CPU of one call by part: not measured. {error}"
     rest = cpu[GATEWAY] - cpu[_PAYLOAD] - brain

@@ -104,7 +104,7 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
     row = Row(
         "`tools/list` over stdio, from process start",
         f"{Spread.of(ours).median:.0f} ms",
-        f"{ratio:.2f} ({pairs.low:.2f} to {pairs.high:.2f})",
+        f"{ratio:.3f} ({pairs.low:.2f} to {pairs.high:.2f})",
         f"≤ {_BUDGET} × bare FastMCP",
         verdict(ratio <= _BUDGET),
         "" if ratio <= _BUDGET else "what is imported; see `python -X importtime -m gateway stdio`",
