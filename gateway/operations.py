@@ -15,19 +15,48 @@ class Op(StrEnum):
 
     LIST_BRAINS = "list_brains"
     CREATE_BRAIN = "create_brain"
+    CREATE_BARE_BRAIN = "create_bare_brain"
+    """A brain that keeps its id, and neither name nor visibility."""
     SEARCH = "search"
+    SORTED_SEARCH = "sorted_search"
+    AGENT_SEARCH = "agent_search"
+    """A search that finds notes of the agent namespace: not every index holds them."""
     SESSION_RECALL = "session_recall"
+    RECALL = "recall"
+    ASK = "ask"
     CREATE_DOCUMENT = "create_document"
+    WRITE_DOCUMENT = "write_document"
+    BATCH_WRITE = "batch_write"
+    APPEND_DOCUMENT = "append_document"
     STAT_DOCUMENT = "stat_document"
     READ_DOCUMENT = "read_document"
+    LIST_DOCUMENTS = "list_documents"
     INGEST_FILE = "ingest_file"
+    INGEST_TEXT = "ingest_text"
+    """Ingest what is text already, under a name of our choice: such a platform reads no PDF and overwrites."""
     INGEST_URL = "ingest_url"
     APPEND_MESSAGE = "append_message"
     CLOSE_SESSION = "close_session"
+    EXTRACT = "extract"
+    REFLECT = "reflect"
     CONSOLIDATE = "consolidate"
     COMPILE = "compile"
-    ASK = "ask"
+    FETCH_PAGE = "fetch_page"
+    """Not the platform's but ours: a page of the public web, as a document."""
 
 
 # Asking again changes nothing: these may be repeated when an answer was lost.
-READS = frozenset({Op.LIST_BRAINS, Op.SEARCH, Op.SESSION_RECALL, Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
+READS = frozenset(
+    {
+        Op.LIST_BRAINS,
+        Op.SEARCH,
+        Op.SORTED_SEARCH,
+        Op.AGENT_SEARCH,
+        Op.SESSION_RECALL,
+        Op.RECALL,
+        Op.STAT_DOCUMENT,
+        Op.READ_DOCUMENT,
+        Op.LIST_DOCUMENTS,
+        Op.EXTRACT,
+    }
+)

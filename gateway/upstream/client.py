@@ -2,24 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final
+from typing import Final, TypeVar
 
 import httpx
 
 from gateway.caller import Call
 from gateway.errors import Absent, GatewayError, StreamBroken
 from gateway.operations import READS, Args, JsonObject, JsonValue, Op
-from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
-from gateway.upstream.refusal import from_refusal, says_no_such_route
+from gateway.upstream.detect import Answer, Detector
+from gateway.upstream.dialect import Body, Dialect, Route, json_object
+from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, problem_of
 from gateway.upstream.retry import NOT_SENT, retrying
+from gateway.upstream.spelling import readable
 from gateway.upstream.sse import frames
+from gateway.upstream.verdict import Verdict
 
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 WRITE_GRACE_SECONDS: Final = 10.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +40,19 @@ class Deadlines:
     """Seconds a call may take, by kind of operation."""
 
     connect: float = 5.0
+    probe: float = 5.0
     read: float = 30.0
     ingest: float = 300.0
-    consolidate: float = 300.0
+    stage: float = 300.0
     first_event: float = 120.0
     idle: float = 120.0
     ask: float = 600.0
 
     def of(self, op: Op) -> float:
-        if op in {Op.INGEST_FILE, Op.INGEST_URL}:
+        if op in {Op.INGEST_FILE, Op.INGEST_TEXT, Op.INGEST_URL}:
             return self.ingest
-        if op in {Op.CONSOLIDATE, Op.COMPILE}:
-            return self.consolidate
+        if op in {Op.EXTRACT, Op.REFLECT, Op.CLOSE_SESSION, Op.CONSOLIDATE, Op.COMPILE}:
+            return self.stage
         return self.read
 
 
@@ -68,13 +74,14 @@ class Upstream:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialects: Sequence[Dialect],
         endpoint: Callable[[], Awaitable[Endpoint]],
         *,
         http: httpx.AsyncClient | None = None,
         deadlines: Deadlines | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._dialect = dialect
+        self._detector = Detector(dialects, self._probed, clock=clock)
         self._endpoint = endpoint
         self._http = http or pooled_client()
         self._deadlines = deadlines or Deadlines()
@@ -93,50 +100,92 @@ class Upstream:
             Absent: the platform has no such route.
             GatewayError: it refused, failed, or could not be reached.
         """
-        route = self._route(op)
-        call.route = route.name
-        sending = self._exchange(call, op, route, args)
-        answer = await (sending if op in READS else self._finished_even_if_cancelled(sending))
-        if (found := json_object(route.decode(answer))) is None:
-            raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
-        return found
+
+        async def exchange(route: Route, verdict: Verdict) -> JsonObject:
+            call.route = route.name
+            sending = self._exchange(call, op, route, args, verdict)
+            answer = await (sending if op in READS else self._finished_even_if_cancelled(sending))
+            if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
+                # Spelled in another dialect: the request is the same in each of them, its answer is not.
+                self._detector.doubt()
+                route = (await self._detector.verdict(call)).route(op)
+            if (found := json_object(route.decode(answer, args))) is None:
+                raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
+            return found
+
+        return await self._by_route(call, op, exchange)
 
     @asynccontextmanager
     async def stream(self, call: Call, op: Op, args: Args) -> AsyncGenerator[AsyncGenerator[JsonObject, None], None]:
         """One operation, an answer in frames. The connection is closed however the caller leaves."""
-        route = self._route(op)
-        call.route = route.name
-        request = await self._request(call, op, route, args)
-        request.headers["accept"] = "text/event-stream"
         started = asyncio.get_running_loop().time()
-        response = await self._opened(op, request)
+
+        async def opened(route: Route, verdict: Verdict) -> tuple[Route, httpx.Response]:
+            call.route = route.name
+            request = await self._request(call, op, route, args)
+            request.headers["accept"] = "text/event-stream"
+            return route, await self._opened(op, request, verdict)
+
+        route, response = await self._by_route(call, op, opened)
         try:
-            async with aclosing(frames(response)) as untimed, aclosing(self._timed(untimed, started)) as timed:
+            untimed = route.reframe(frames(response))
+            async with aclosing(untimed), aclosing(self._timed(untimed, started)) as timed:
                 yield timed
         finally:
             await response.aclose()
 
-    async def _opened(self, op: Op, request: httpx.Request) -> httpx.Response:
+    async def verdict(self, call: Call) -> Verdict:
+        """What is known of the platform."""
+        return await self._detector.verdict(call)
+
+    def finds(self, path: str) -> bool:
+        """Whether the platform's search ever finds what is stored at a path, as far as is known."""
+        known = self._detector.known
+        return known is None or known.dialect.finds(path)
+
+    async def _by_route(self, call: Call, op: Op, use: Callable[[Route, Verdict], Awaitable[T]]) -> T:
+        """What comes of using the route of an operation; once more, by what is known then, if it is not there."""
+        verdict = await self._detector.verdict(call)
+        for _ in range(2):
+            route = verdict.route(op)
+            try:
+                return await use(route, verdict)
+            except Absent:
+                verdict = await self._detector.corrected(call, verdict, route)
+            except GatewayError as error:
+                if error.code == "validation_error":
+                    self._detector.doubt()
+                raise
+        raise Absent
+
+    async def _opened(self, op: Op, request: httpx.Request, verdict: Verdict) -> httpx.Response:
         """The response to a request for a stream, its body still to come; a refusal is read here and raised."""
-        async with _bounded(op, self._deadlines.first_event):
+        async with self._bounded(op, self._deadlines.first_event):
             response = await self._http.send(request, stream=True)
-            if response.status_code < 300:
+            # Some have a page for every path.
+            if response.status_code < 300 and not verdict.denies(response, b""):
                 return response
             body = await _read_whole(response)
-        raise _refused(op, response, body)
+        raise _refused(op, response, body, verdict)
 
-    def _route(self, op: Op) -> Route:
-        if (route := self._dialect.routes.get(op)) is None:
-            raise Absent
-        return route
+    async def _probed(self, call: Call, method: str, path: str) -> Answer:
+        """The answer to a request with nothing in it."""
+        endpoint = await self._endpoint()
+        request = self._http.build_request(
+            method,
+            endpoint.url.rstrip("/") + path,
+            content=None if method == "GET" else b"{}",
+            headers=_headers(endpoint, call) | ({} if method == "GET" else {"content-type": "application/json"}),
+        )
+        async with self._bounded(Op.LIST_BRAINS, self._deadlines.probe):
+            response = await self._http.send(request, stream=True)
+            return response, await _read_whole(response)
 
     async def _request(self, call: Call, op: Op, route: Route, args: Args) -> httpx.Request:
         endpoint = await self._endpoint()
         body = route.encode(args)
         content, headers = _content(body)
-        headers["x-request-id"] = call.request_id
-        if endpoint.token is not None:
-            headers["authorization"] = f"Bearer {endpoint.token}"
+        headers |= _headers(endpoint, call)
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if op is Op.ASK else self._deadlines.of(op)
         return self._http.build_request(
             route.method,
@@ -148,16 +197,29 @@ class Upstream:
             timeout=httpx.Timeout(seconds, connect=self._deadlines.connect, pool=self._deadlines.connect),
         )
 
-    async def _exchange(self, call: Call, op: Op, route: Route, args: Args) -> JsonValue:
-        async with _bounded(op, self._deadlines.of(op)):
+    async def _exchange(self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict) -> JsonValue:
+        async with self._bounded(op, self._deadlines.of(op)):
             async for attempt in retrying(op):
                 with attempt:
                     request = await self._request(call, op, route, args)
                     response = await self._http.send(request, stream=True)
                     body = await _read_whole(response)
-        if response.status_code >= 300:
-            raise _refused(op, response, body)
-        return _parsed(op, body)
+        if response.status_code >= 300 or verdict.denies(response, body):
+            raise _refused(op, response, body, verdict)
+        return {} if response.status_code == 204 and op is not Op.READ_DOCUMENT else _parsed(op, body)
+
+    @asynccontextmanager
+    async def _bounded(self, op: Op, seconds: float) -> AsyncIterator[None]:
+        """So long for what is in the block; what HTTP raises there leaves in our words."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise _lost(op, "timeout") from error
+        except httpx.HTTPError as error:
+            if isinstance(error, httpx.ConnectError):
+                self._detector.distrust()
+            raise _from_transport_failure(op, error) from error
 
     async def _finished_even_if_cancelled(self, sending: Awaitable[JsonValue]) -> JsonValue:
         """A write that was sent is seen through when the caller leaves, so that nothing is half done."""
@@ -187,23 +249,18 @@ class Upstream:
             due = loop.time() + self._deadlines.idle
 
 
+def _headers(endpoint: Endpoint, call: Call) -> dict[str, str]:
+    said = {"x-request-id": call.request_id}
+    return said if endpoint.token is None else {**said, "authorization": f"Bearer {endpoint.token}"}
+
+
 def _content(body: Body) -> tuple[bytes | None, dict[str, str]]:
+    if body.content is not None:
+        return body.content, {"content-type": "application/octet-stream"}
     if body.json is None or body.upload is not None:
         return None, {}
     text = json.dumps(body.json, ensure_ascii=False, separators=(",", ":"))
     return text.encode(), {"content-type": "application/json"}
-
-
-@asynccontextmanager
-async def _bounded(op: Op, seconds: float) -> AsyncIterator[None]:
-    """So long for what is in the block; what HTTP raises there leaves in our words."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise _lost(op, "timeout") from error
-    except httpx.HTTPError as error:
-        raise _from_transport_failure(op, error) from error
 
 
 async def _read_whole(response: httpx.Response) -> bytes:
@@ -223,21 +280,22 @@ def _parsed(op: Op, body: bytes) -> JsonValue:
     if op is Op.READ_DOCUMENT:
         return {"body": body}
     try:
-        return parsed_json(body)
+        return readable(body)
     except ValueError as error:
         raise GatewayError("upstream_error", "The platform's answer is not JSON.") from error
 
 
-def _refused(op: Op, response: httpx.Response, body: bytes) -> Exception:
-    problem: JsonObject | None = None
-    if "json" in response.headers.get("content-type", ""):
-        try:
-            problem = json_object(parsed_json(body))
-        except ValueError:
-            problem = None
-    if says_no_such_route(response, problem):
+def _refused(op: Op, response: httpx.Response, body: bytes, verdict: Verdict) -> Exception:
+    # Where a missing document looks like a missing route, it is the document: every dialect has the route.
+    is_missing_document = verdict.blurred and op in READS_A_DOCUMENT and response.status_code == 404
+    if verdict.denies(response, body) and not is_missing_document:
         return Absent()
-    return from_refusal(op, response, problem)
+    return from_refusal(op, response, problem_of(response, body))
+
+
+def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:
+    items = (json_object(answer) or {}).get("items")
+    return not isinstance(items, list) or not items or any(dialect.brain_key in b for b in items if isinstance(b, dict))
 
 
 def _lost(op: Op, code: str) -> GatewayError:

@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from gateway.operations import Args, JsonObject, JsonValue, Op
+
+Frames = AsyncGenerator[JsonObject, None]
 
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -28,10 +30,12 @@ class Body:
     params: Mapping[str, str] = field(default_factory=dict)
     json: JsonObject | None = None
     upload: Upload | None = None
+    content: bytes | None = None
 
 
 Encoder = Callable[[Args], Body]
-Decoder = Callable[[JsonValue], JsonValue]
+Decoder = Callable[[JsonValue, Args], JsonValue]
+Reframe = Callable[[Frames], Frames]
 
 
 def as_json(*names: str) -> Encoder:
@@ -52,18 +56,28 @@ def as_upload(args: Args) -> Body:
     return Body(upload=args["upload"])
 
 
-def unchanged(answer: JsonValue) -> JsonValue:
+def as_content(args: Args) -> Body:
+    """Send the document's bytes as they are, its path in the query."""
+    return Body(params={"path": str(args["path"])}, content=args["body"])
+
+
+def unchanged(answer: JsonValue, _args: Args) -> JsonValue:
     return answer
+
+
+def as_they_come(frames: Frames) -> Frames:
+    return frames
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How one operation is spelled: method, path, encoder, decoder."""
+    """How one operation is spelled: method, path, encoder, decoder; and for a stream, its frames."""
 
     method: str
     path: str
     encode: Encoder = as_empty_object
     decode: Decoder = unchanged
+    reframe: Reframe = as_they_come
 
     @property
     def name(self) -> str:
@@ -94,6 +108,14 @@ class Dialect:
 
     name: str
     routes: Mapping[Op, Route]
+    brain_key: str = "id"
+    """The key by which a brain in its list is known."""
+    finds: Callable[[str], bool] = lambda _path: True
+    """Whether search ever finds what is stored at a path."""
+    caveat: str = ""
+    """What cannot be found out without doing it, for a person."""
+    plain: "Dialect | None" = None
+    """The make of it that answers an unknown route in plain text."""
 
 
 def json_object(answer: Any) -> JsonObject | None:

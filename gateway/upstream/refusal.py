@@ -9,6 +9,8 @@ import httpx
 
 from gateway.errors import CATALOGUE, GatewayError
 from gateway.operations import READS, JsonObject, Op
+from gateway.upstream.dialect import json_object
+from gateway.upstream.spelling import readable
 
 _CODE_BY_STATUS = {
     400: "validation_error",
@@ -30,10 +32,22 @@ _CODE_BY_STATUS = {
 _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
-_READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
+READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
 _READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
 _UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
+# Go's daemon says it with 400 where the others say 413.
+_TOO_LARGE = re.compile(r"body exceeds \d+ bytes", re.IGNORECASE)
+
+
+def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
+    """The JSON object a refusal explains itself with, if it does."""
+    if "json" not in response.headers.get("content-type", ""):
+        return None
+    try:
+        return json_object(readable(body))
+    except ValueError:
+        return None
 
 
 def says_no_such_route(response: httpx.Response, problem: JsonObject | None) -> bool:
@@ -51,12 +65,14 @@ def says_no_such_route(response: httpx.Response, problem: JsonObject | None) -> 
 def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -> GatewayError:
     status = response.status_code
     code = _CODE_BY_STATUS.get(status, "upstream_error")
-    said = (problem or {}).get("code")
-    if isinstance(said, str) and said in _TRUSTED_CODES and said in CATALOGUE:
+    said, detail = (problem or {}).get("code"), str((problem or {}).get("detail"))
+    if status == 400 and _TOO_LARGE.search(detail):
+        code = "payload_too_large"
+    elif isinstance(said, str) and said in _TRUSTED_CODES and said in CATALOGUE:
         code = said
     elif status in _LOST_ON_THE_WAY and op not in READS and op is not Op.ASK:
         code = "outcome_unknown"
-    elif status == 404 and op in _READS_A_DOCUMENT and "brain not found" not in str((problem or {}).get("detail")):
+    elif status == 404 and op in READS_A_DOCUMENT and "brain not found" not in detail:
         code = "not_found"
     message = _UNREADABLE if op in _READS_A_FILE and code == "validation_error" else None
     return GatewayError(code, message, retry_after_seconds=retry_after(response.headers.get("retry-after")))

@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from gateway.operations import READS, Op
+from gateway.upstream.daemon import DAEMON
 from gateway.upstream.dialect import (
     Body,
+    Dialect,
     Route,
     Upload,
+    as_content,
     as_empty_object,
     as_json,
     as_query,
@@ -22,10 +25,13 @@ from gateway.upstream.dialect import (
     unchanged,
 )
 from gateway.upstream.platform import PLATFORM
+from gateway.upstream.store import STORE
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 BAD_IDS: list[str] = json.loads((VECTORS / "bad-ids.json").read_text(encoding="utf-8"))
-WITH_IDS = {op: route for op, route in PLATFORM.routes.items() if "{" in route.path}
+WITH_IDS = [route for dialect in (PLATFORM, DAEMON) for route in dialect.routes.values() if "{" in route.path]
+# What platforms of the other kind need, and what is the gateway's own to do.
+NOT_CANONICAL = {Op.CREATE_BARE_BRAIN, Op.INGEST_TEXT, Op.EXTRACT, Op.REFLECT, Op.FETCH_PAGE}
 
 
 def placeholders(route: Route) -> list[str]:
@@ -73,7 +79,7 @@ def test_an_empty_or_a_dot_segment_never_reaches_a_url(value: str) -> None:
 def test_no_id_changes_the_number_of_segments_of_a_url(bad: str) -> None:
     """The second lock, behind the check of ids: what an HTTP client makes of the URL is what was meant."""
     assert len(WITH_IDS) >= 10
-    for route in WITH_IDS.values():
+    for route in WITH_IDS:
         args: dict[str, Any] = dict.fromkeys(placeholders(route), bad)
         url = httpx.URL("http://platform.example" + route.fill(args))
         assert url.host == "platform.example"
@@ -81,24 +87,55 @@ def test_no_id_changes_the_number_of_segments_of_a_url(bad: str) -> None:
         assert len(url.raw_path.split(b"/")) == len(route.path.split("/"))
 
 
-def test_the_canonical_dialect_can_do_everything() -> None:
-    assert set(PLATFORM.routes) == set(Op)
+def test_a_documents_bytes_are_sent_as_they_are_and_its_path_in_the_query() -> None:
+    assert as_content({"path": "a/b.md", "body": b"\xff"}) == Body(params={"path": "a/b.md"}, content=b"\xff")
 
 
-@pytest.mark.parametrize("op", WITH_IDS)
-def test_paths_have_no_other_placeholders_than_ids(op: Op) -> None:
-    assert placeholders(WITH_IDS[op]) in (["brain"], ["brain", "session_id"])
+def test_the_canonical_dialect_can_do_everything_that_platforms_do() -> None:
+    assert set(PLATFORM.routes) == set(Op) - NOT_CANONICAL
 
 
-@pytest.mark.parametrize("op", sorted(READS))
-def test_what_counts_as_reading_is_a_get_or_a_recall(op: Op) -> None:
-    assert PLATFORM.routes[op].method == "GET" or op is Op.SESSION_RECALL
+def test_every_operation_but_our_own_has_a_route_in_some_dialect() -> None:
+    assert set(PLATFORM.routes) | set(DAEMON.routes) == set(Op) - {Op.FETCH_PAGE}
+
+
+@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
+def test_every_dialect_keeps_documents_by_the_same_routes(dialect: Dialect) -> None:
+    assert {op: dialect.routes[op] for op in STORE} == dict(STORE)
+
+
+@pytest.mark.parametrize("route", WITH_IDS, ids=lambda route: route.name)
+def test_paths_have_no_other_placeholders_than_ids(route: Route) -> None:
+    assert placeholders(route) in (["brain"], ["brain", "session_id"])
+
+
+@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
+def test_what_is_got_is_read_and_what_is_put_is_not(dialect: Dialect) -> None:
+    for op, route in dialect.routes.items():
+        assert op in READS or route.method != "GET"
+        assert op not in READS or route.method in {"GET", "POST"}
+
+
+def test_a_batch_is_a_list_of_writes_with_their_bytes() -> None:
+    args = {"writes": {"a.md": b"# A", "b/c.md": b"\xff"}, "reason": "extract"}
+    assert STORE[Op.BATCH_WRITE].encode(args).json == {
+        "reason": "extract",
+        "ops": [
+            {"type": "write", "path": "a.md", "content_base64": "IyBB"},
+            {"type": "write", "path": "b/c.md", "content_base64": "/w=="},
+        ],
+    }
+
+
+@pytest.mark.parametrize(("args", "directory"), [({}, ""), ({"dir": "memory/agent"}, "memory/agent")])
+def test_a_listing_goes_all_the_way_down(args: dict[str, str], directory: str) -> None:
+    assert STORE[Op.LIST_DOCUMENTS].encode(args) == Body(params={"dir": directory, "recursive": "true"})
 
 
 def test_answers_pass_through_unchanged() -> None:
     answer = {"unknown": [1, {"kept": None}]}
     assert all(route.decode is unchanged for route in PLATFORM.routes.values())
-    assert unchanged(answer) is answer
+    assert unchanged(answer, {"query": "x"}) is answer
 
 
 @pytest.mark.parametrize(("value", "expected"), [({"a": 1}, {"a": 1}), ({}, {}), ([], None), (None, None), ("x", None)])

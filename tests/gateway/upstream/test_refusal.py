@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import CATALOGUE
 from gateway.operations import READS, Op
-from gateway.upstream.refusal import from_refusal, retry_after, says_no_such_route
+from gateway.upstream.refusal import from_refusal, problem_of, retry_after, says_no_such_route
 
 # A busy machine is no failure.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -196,3 +196,20 @@ def test_how_long_to_wait_is_told_to_the_caller() -> None:
     error = from_refusal(Op.SEARCH, response(429, **{"retry-after": "7"}), None)
     assert (error.code, error.retryable, error.retry_after_seconds) == ("rate_limited", True, 7)
     assert from_refusal(Op.SEARCH, response(429), None).retry_after_seconds is None
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 600 + b'"\\ud83d"' + b"]" * 600, b"\xff", b"", b"[]", b"7"])
+def test_a_refusal_that_explains_nothing_has_no_problem(body: bytes) -> None:
+    answer = httpx.Response(400, headers={"content-type": "application/problem+json"}, content=body)
+    assert problem_of(answer, body) is None
+
+
+def test_a_problem_is_read_from_any_kind_of_json_and_from_nothing_else() -> None:
+    body = b'{"code": "conflict"}'
+    for media_type, found in (
+        ("application/problem+json", True),
+        ("application/json; x=y", True),
+        ("text/plain", False),
+    ):
+        answer = httpx.Response(409, headers={"content-type": media_type}, content=body)
+        assert problem_of(answer, body) == ({"code": "conflict"} if found else None)

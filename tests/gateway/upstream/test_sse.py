@@ -11,8 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import StreamBroken
-from gateway.upstream.sse import EVENT_BYTES, frames
+from gateway.upstream import sse
+from gateway.upstream.sse import frames
 
+# Smaller than in use, so that no test has to move tens of megabytes.
+EVENT_BYTES = 1024 * 1024
 # A busy machine is no failure.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -25,6 +28,11 @@ FRAMES: list[dict[str, Any]] = [
     {"type": "answer_delta", "delta": "größe 😀"},
     {"type": "done", "answer": "x"},
 ]
+
+
+@pytest.fixture(autouse=True)
+def _small_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "EVENT_BYTES", EVENT_BYTES)
 
 
 Headers = dict[str, str]
@@ -148,7 +156,38 @@ async def test_the_media_type_may_have_parameters_or_be_missing(headers: dict[st
     assert [frame async for frame in frames(answer)] == FRAMES
 
 
-@pytest.mark.parametrize("content_type", ["text/html", "application/json", "text/plain"])
+async def test_an_answer_may_come_whole() -> None:
+    citation = {"chunk_id": "c", "quote": "x"}
+    answer = {"answer": "größe", "citations": [citation, "none"], "retrieved": [{"chunk_id": "c"}], "model": "m"}
+    found = await read(json.dumps(answer).encode(), headers={"content-type": "application/json; charset=utf-8"})
+    assert found == [
+        {"type": "retrieve", "chunks": [{"chunk_id": "c"}]},
+        {**citation, "type": "citation"},
+        {**answer, "type": "done"},
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>secret</html>", b"[]", b"{}", b'{"answer":3}', b'{"answer":"', b"\xff"])
+async def test_a_whole_answer_without_an_answer_is_an_error_of_the_platform(body: bytes) -> None:
+    error = await broken(body, headers={"content-type": "application/json"})
+    assert error.code == "upstream_error"
+    assert "secret" not in error.message
+
+
+async def test_a_whole_answer_has_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "WHOLE_BYTES", 1000)
+    error = await broken(*[b'{"answer":"' + b"x" * 600] * 2, headers={"content-type": "application/json"})
+    assert (error.code, error.message) == ("upstream_error", "The platform's answer is too large.")
+
+
+async def test_a_platform_without_a_language_model_is_told_so() -> None:
+    error = await broken(b'event: error\ndata: {"message":"no LLM provider configured: hunter2"}\n\n')
+    assert (error.code, error.retryable) == ("not_implemented", False)
+    assert "language model" in error.message
+    assert "hunter2" not in error.message
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "text/plain"])
 async def test_what_is_no_event_stream_is_an_error_of_the_platform(content_type: str) -> None:
     error = await broken(b"<html>secret</html>", headers={"content-type": content_type})
     assert (error.code, error.message) == ("upstream_error", "The platform's answer is not a stream of events.")
@@ -213,7 +252,7 @@ async def test_a_frame_that_is_no_object_is_an_error_of_the_platform(kind: bytes
         ({"code": "Hunter2!"}, "upstream_error", False, {}),
         ({"code": "a" * 65}, "upstream_error", False, {}),
         ({"code": ["rate_limited"]}, "upstream_error", False, {}),
-        ({"message": "no LLM provider configured: hunter2"}, "upstream_error", False, {}),
+        ({"message": "the provider said hunter2"}, "upstream_error", False, {}),
         ({"retryable": "yes"}, "upstream_error", False, {}),
         ({}, "upstream_error", False, {}),
     ],
@@ -317,3 +356,45 @@ async def test_a_mutated_stream_is_an_answer_or_a_broken_stream(data: st.DataObj
         return
     assert found[-1]["type"] == "done"
     assert all(frame["type"] != "error" for frame in found)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'event: retrieve\ndata: {"chunks": "x"}\n\n',
+        b'event: retrieve\ndata: {"chunks": 3}\n\n',
+        b'event: retrieve\ndata: {"chunks": {"a": 1}}\n\n',
+        b'event: retrieve\ndata: {"chunks": [null]}\n\n',
+        b'data: {"type": "retrieve", "chunks": [[]]}\n\n',
+        b'event: answer_delta\ndata: {"delta": 3}\n\n',
+        b'event: answer_delta\ndata: {"text": ["a"]}\n\n',
+    ],
+)
+async def test_a_frame_whose_parts_are_something_else_is_an_error_of_the_platform(event: bytes) -> None:
+    error = await broken(event, DONE)
+    assert (error.code, error.retryable) == ("upstream_error", False)
+
+
+async def test_null_in_a_frame_is_nothing() -> None:
+    found = await read(
+        b'event: retrieve\ndata: {"chunks": null}\n\n',
+        b'event: retrieve\ndata: {"mode": "auto"}\n\n',
+        b'event: answer_delta\ndata: {"delta": null, "n": null}\n\n',
+        DONE,
+    )
+    assert found[0] == {"type": "retrieve", "chunks": []}
+    assert found[1] == {"type": "retrieve", "chunks": [], "mode": "auto"}
+    assert found[2] == {"type": "answer_delta", "n": None}
+
+
+@pytest.mark.parametrize("held", [3, "x", {"a": 1}, None, [3], [None]])
+async def test_citations_of_a_whole_answer_that_are_none_are_passed_over(held: Any) -> None:
+    whole = json.dumps({"answer": "x", "citations": held}).encode()
+    found = await read(whole, headers={"content-type": "application/json"})
+    assert [frame["type"] for frame in found] == ["retrieve", "done"]
+
+
+@pytest.mark.parametrize("held", [3, "x", {"a": 1}, [3], [None]])
+async def test_what_a_whole_answer_found_must_be_a_list_of_objects(held: Any) -> None:
+    whole = json.dumps({"answer": "x", "retrieved": held}).encode()
+    assert (await broken(whole, headers={"content-type": "application/json"})).code == "upstream_error"
