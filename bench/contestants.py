@@ -32,7 +32,8 @@ def platform(workdir: Path) -> AbstractContextManager[Contestant]:
 
 
 def gateway(upstream: Contestant, workdir: Path, workers: int = 1) -> AbstractContextManager[Contestant]:
-    env = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_LOG_FORMAT": "json"}
+    platform = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_DIALECT": "platform"}
+    env = {**platform, "BRAINS_LOG_FORMAT": "json"}
     return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env)
 
 

@@ -43,15 +43,41 @@ _CLOSED_V6: Final = tuple(
     )
 )
 
+# Closed even inside a range that was opened on purpose: the machine itself, what answers any neighbour with
+# credentials, what is no single host, and IPv6 forms that carry an IPv4 address past the rules for IPv4.
+_NEVER: Final = tuple(
+    ip_network(block)
+    for block in (
+        "0.0.0.0/8",  # this network
+        "100.100.100.200/32",  # cloud metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a cloud's host agent
+        "169.254.0.0/16",  # link-local, and most cloud metadata
+        "192.0.0.192/32",  # cloud metadata
+        "224.0.0.0/3",  # multicast, reserved, broadcast
+        "::/8",  # loopback, unspecified, IPv4-mapped, IPv4-compatible, NAT64
+        "2001::/32",  # Teredo
+        "2002::/16",  # 6to4
+        "fd00:42::42/128",  # cloud metadata
+        "fd00:ec2::/32",  # cloud metadata
+        "fd20:ce::254/128",  # cloud metadata
+        "fe80::/10",  # link-local
+        "ff00::/8",  # multicast
+    )
+)
+
 
 def is_public(address: str, allowed: Sequence[Network] = ()) -> bool:
-    """Whether a fetch may connect to this address. `allowed` opens intranet ranges on purpose."""
+    """Whether a fetch may connect to this address. `allowed` opens intranet ranges, less what is never open."""
     try:
-        ip = ip_address(address)
+        # As text, whatever a resolver gave: a bare number or four bytes would be read as an address too.
+        ip = ip_address(str(address))
     except ValueError:
         return False
-    if any(ip.version == network.version and ip in network for network in allowed):
-        return True
+    if isinstance(ip, IPv6Address) and (ip.scope_id is not None or _is_isatap(ip)):
+        return False
+    if any(ip in network for network in allowed):
+        return not any(ip in block for block in _NEVER)
     return _is_open_v4(ip) if isinstance(ip, IPv4Address) else _is_open_v6(ip)
 
 
@@ -59,14 +85,17 @@ def parsed_network(text: str) -> Network:
     return ip_network(text, strict=False)
 
 
+def is_never_open(network: Network) -> bool:
+    """Whether opening this range would open nothing at all."""
+    return any(network[0] in block and network[-1] in block for block in _NEVER)
+
+
 def _is_open_v4(ip: IPv4Address) -> bool:
     return not any(ip in block for block in _CLOSED_V4)
 
 
 def _is_open_v6(ip: IPv6Address) -> bool:
-    if ip.scope_id is not None or ip not in _OPEN_V6 or any(ip in block for block in _CLOSED_V6):
-        return False
-    return not _is_isatap(ip)
+    return ip in _OPEN_V6 and not any(ip in block for block in _CLOSED_V6)
 
 
 def _is_isatap(ip: IPv6Address) -> bool:

@@ -1,21 +1,35 @@
 """One method per operation on a brain. What every surface speaks to; it keeps no data."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 
-from gateway import chains, names
+from gateway import names
+from gateway.after import AfterAnswers
 from gateway.caller import Call
-from gateway.chains import Chain, only, serve
+from gateway.chains import CHAINS, foreseen, serve
 from gateway.directory import Directory
 from gateway.errors import Absent, GatewayError
 from gateway.files import Roots
 from gateway.operations import Args, JsonObject, Op
-from gateway.page import Fetch
+from gateway.page import Fetch, document_of
 from gateway.upstream.client import Upstream
 from gateway.upstream.dialect import Upload
+from gateway.work import Work
 
 _MESSAGE_LENGTH = 1_000_000
+
+Vet = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an operation would be served: by which route, and what the platform lacks for a better one."""
+
+    route: str | None
+    how: str
+    missing: tuple[Op, ...]
 
 
 class Brain:
@@ -28,11 +42,18 @@ class Brain:
         default: str | None = None,
         roots: Roots | None = None,
         fetch: Fetch | None = None,
+        vet: Vet | None = None,
     ) -> None:
         self._upstream = upstream
-        self._directory = Directory(self._send, default=default)
+        self._directory = Directory(self._listed, default=default)
         self._roots = roots
-        self._ingest_url = chains.ingest_url(fetch)
+        self._fetch = fetch
+        self._vet = vet
+        self._after = AfterAnswers()
+
+    async def close(self, seconds: float) -> None:
+        """Let what goes on after answers come to an end."""
+        await self._after.drain(seconds)
 
     @property
     def takes_files(self) -> bool:
@@ -46,9 +67,8 @@ class Brain:
         if call.caller.ceiling is not None:
             raise GatewayError("forbidden", "This endpoint serves one brain only; brains are created elsewhere.")
         wanted: JsonObject = {"name": name, "slug": slug or names.brain_slug(name), "visibility": visibility}
-        self._directory.forget(call)
         try:
-            created = await serve(only(Op.CREATE_BRAIN), wanted, partial(self._send, call))
+            created = await self._served(call, "create_brain", {**wanted, "derived": slug is None})
         except GatewayError as error:
             if error.code not in {"conflict", "outcome_unknown"}:
                 raise
@@ -60,16 +80,19 @@ class Brain:
             if existing is None:
                 raise
             created, call.route = existing, route
+        finally:
+            # Not before: who lists the brains meanwhile may still see those of before.
+            self._directory.forget(call)
         call.brain = str(created.get("id", wanted["slug"]))
         return created
 
     async def search(self, call: Call, brain: str | None, query: Args) -> JsonObject:
-        return await self._serve(call, brain, only(Op.SEARCH), query)
+        return await self._serve(call, brain, "search", query)
 
     async def recall(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         if query.get("session_id") is not None:
             names.checked_id(str(query["session_id"]), "session_id")
-        return await self._serve(call, brain, chains.RECALL, query)
+        return await self._serve(call, brain, "recall", query)
 
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
@@ -81,9 +104,10 @@ class Brain:
             "content": content,
             "path": names.memory_path(title, digest) if path is None else names.checked_path(path),
             "metadata": {"tags": ",".join(tags)} if tags else {},
+            "tags": list(tags),
             "source": "ingest",
         }
-        return await self._serve(call, brain, only(Op.CREATE_DOCUMENT), document)
+        return await self._serve(call, brain, "remember", document)
 
     async def ingest_file(
         self, call: Call, brain: str | None, path: str, upload: Callable[[bytes], Upload]
@@ -92,10 +116,10 @@ class Brain:
             raise GatewayError("file_not_allowed", "This gateway ingests no local files.")
         await self._directory.resolve(call, brain)
         content = await asyncio.to_thread(self._roots.read, path)
-        return await self._serve(call, brain, only(Op.INGEST_FILE), {"upload": upload(content)})
+        return await self._serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
-        return await self._serve(call, brain, self._ingest_url, {"url": url})
+        return await self._serve(call, brain, "ingest_url", {"url": url})
 
     async def store_transcript(
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
@@ -107,13 +131,14 @@ class Brain:
             "path": names.transcript_path(names.digest([list(messages), actor_id])),
             "metadata": {"actor_id": actor_id} if actor_id is not None else {},
             "source": "extract",
+            "messages": list(messages),
         }
-        return await self._serve(call, brain, only(Op.CREATE_DOCUMENT), document)
+        return await self._serve(call, brain, "store_transcript", document)
 
     async def append_messages(
         self, call: Call, brain: str | None, session_id: str, messages: Sequence[JsonObject], actor_id: str | None
-    ) -> list[JsonObject]:
-        """Append messages in order; only the last lets the platform extract. Stops at the first failure.
+    ) -> JsonObject:
+        """Append messages to a session, in order.
 
         Raises:
             GatewayError: with how many were `appended` and how many are `remaining`.
@@ -121,79 +146,160 @@ class Brain:
         names.checked_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        actor = {} if actor_id is None else {"actor_id": actor_id}
-        appended: list[JsonObject] = []
-        for message in messages:
-            metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
-            args = {"session_id": session_id, **message, "metadata": metadata}
-            try:
-                record = await self._serve(call, brain, only(Op.APPEND_MESSAGE), args)
-            except GatewayError as error:
-                error.extra |= {"appended": len(appended), "remaining": len(messages) - len(appended)}
-                raise
-            appended.append({key: value for key, value in record.items() if key != "metadata"})
-        return appended
+        args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id}
+        return await self._serve(call, brain, "append_messages", args)
 
     async def close_session(self, call: Call, brain: str | None, session_id: str) -> JsonObject:
         names.checked_id(session_id, "session_id")
-        return await self._serve(call, brain, only(Op.CLOSE_SESSION), {"session_id": session_id})
+        return await self._serve(call, brain, "close_session", {"session_id": session_id})
 
     async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
-        return await self._serve(call, brain, chains.CONSOLIDATE, {})
+        return await self._serve(call, brain, "consolidate", {})
+
+    async def way(self, call: Call, operation: str, args: Args) -> Way:
+        """How an operation would be served, as far as is known of the platform."""
+        step, missing = await foreseen(CHAINS[operation], args, self._work(call))
+        if step is None:
+            return Way(None, "", tuple(missing))
+        verdict = await self._upstream.verdict(call)
+        return Way(verdict.route(step.via).name, step.how, tuple(missing))
+
+    async def dialect(self, call: Call) -> tuple[str, str]:
+        """Which dialect the platform speaks, and what that leaves open."""
+        dialect = (await self._upstream.verdict(call)).dialect
+        return dialect.name, dialect.caveat
+
+    async def choice(self, call: Call) -> tuple[str, str]:
+        """The brain that a call would get that names none, and why that one."""
+        return await self._directory.choice(call, None)
+
+    async def exists(self, call: Call, brain: str) -> bool:
+        """Whether a brain is among those the platform lists."""
+        return any(brain in (b.get("id"), b.get("slug")) for b in (await self._directory.listing(call))["items"])
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last."""
-        resolved = await self._directory.resolve(call, brain)
+        resolved, begun = await self._directory.resolve(call, brain), False
         try:
-            async with self._upstream.stream(call, Op.ASK, {**query, "brain": resolved}) as frames:
+            async with aclosing(self._asked(call, {**query, "brain": resolved})) as frames:
+                async for frame in frames:
+                    begun = True
+                    yield frame
+            return
+        except GatewayError as error:
+            if begun or (other := await self._after_no_brain(call, brain, resolved, error)) is None:
+                raise
+        async with aclosing(self._asked(call, {**query, "brain": other})) as frames:
+            async for frame in frames:
+                yield frame
+
+    async def _asked(self, call: Call, args: Args) -> AsyncGenerator[JsonObject, None]:
+        try:
+            async with self._upstream.stream(call, Op.ASK, args) as frames:
                 async for frame in frames:
                     yield frame
         except Absent:
             raise GatewayError("not_implemented") from None
 
-    async def _serve(self, call: Call, brain: str | None, chain: Chain, args: Args) -> JsonObject:
+    async def _serve(self, call: Call, brain: str | None, operation: str, args: Args) -> JsonObject:
         resolved = await self._directory.resolve(call, brain)
-        send = partial(self._send, call)
         try:
-            return await serve(chain, {**args, "brain": resolved}, send)
+            answer = await self._served(call, operation, {**args, "brain": resolved})
         except GatewayError as error:
-            if error.code != "no_brain" or (by_id := await self._directory.id_of(call, resolved)) is None:
+            if (other := await self._after_no_brain(call, brain, resolved, error)) is None:
                 raise
-        return await serve(chain, {**args, "brain": by_id}, send)
+            answer = await self._served(call, operation, {**args, "brain": other})
+        await self._directory.check(call, call.brain or resolved, answer)
+        return answer
 
-    async def _send(self, call: Call, op: Op, args: Args) -> JsonObject:
-        try:
-            return await self._upstream.send(call, op, args)
-        except GatewayError as error:
-            if op is not Op.CREATE_DOCUMENT or error.code not in {"conflict", "outcome_unknown"}:
-                raise
-            # The same write may have been made before, or just now with its answer lost: look.
-            if (stored := await self._same_document(call, args)) is not None:
-                return stored
-            if error.code == "outcome_unknown":
-                error.retryable = True
-                raise
-            message = "Something else is stored at that path. Choose another path, or leave it out."
-            raise GatewayError("conflict", message) from None
+    async def _after_no_brain(self, call: Call, brain: str | None, resolved: str, error: GatewayError) -> str | None:
+        """What to try when the platform does not know a brain: its id, or the first brain there is now."""
+        # What was begun on one brain is not begun again on another.
+        if error.code != "no_brain" or error.extra.get("appended"):
+            return None
+        self._directory.forget(call)
+        if (by_id := await self._directory.id_of(call, resolved)) is not None:
+            return by_id
+        now = await self._directory.resolve(call, brain)
+        return None if now == resolved else now
 
-    async def _same_document(self, call: Call, wanted: Args) -> JsonObject | None:
-        """What is stored at the wanted path, if it is what was to be written."""
+    async def _served(self, call: Call, operation: str, args: Args) -> JsonObject:
+        """The answer, with the route of the step that gave it noted in the call."""
+        work = self._work(call)
+        answer, step = await serve(CHAINS[operation], args, work)
+        call.route = work.routes.get(step.via, call.route)
+        return answer
+
+    def _work(self, call: Call) -> "CallWork":
+        return CallWork(call, self._upstream, self._after, self._fetch, self._vet)
+
+    async def _listed(self, call: Call, args: Args) -> JsonObject:
         route = call.route
         try:
-            found = (await self._upstream.send(call, Op.STAT_DOCUMENT, wanted)).get("document") or {}
-        except (Absent, GatewayError):
-            return None
+            return await self._upstream.send(call, Op.LIST_BRAINS, args)
+        except Absent:
+            message = "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
+            raise GatewayError("not_implemented", message) from None
         finally:
-            call.route = route
-        same = (
-            found.get("checksum_sha256") == names.checksum(str(wanted["content"]))
-            and found.get("title") == wanted["title"]
-            and (found.get("metadata") or {}).get("tags") == wanted["metadata"].get("tags")
-        )
-        return {**found, "reused": True} if same else None
+            # A look at the list on the way is not what served the call.
+            call.route = route or call.route
 
     async def _existing_brain(self, call: Call, wanted: JsonObject, *, derived: bool) -> JsonObject | None:
         for brain in (await self._directory.listing(call))["items"]:
             if derived and all(brain.get(key) == value for key, value in wanted.items()):
                 return {**brain, "reused": True}
         return None
+
+
+class CallWork(Work):
+    """One call's way to the platform, and to what the gateway itself can do."""
+
+    def __init__(
+        self, call: Call, upstream: Upstream, after: AfterAnswers, fetch: Fetch | None, vet: Vet | None
+    ) -> None:
+        self.caller = names.caller_name(call.caller.subject)
+        self.routes: dict[Op, str | None] = {}
+        self._call = call
+        self._upstream = upstream
+        self._after = after
+        self._fetch = fetch
+        self._vet = vet
+        self._page: Args | None = None
+
+    async def send(self, op: Op, args: Args) -> JsonObject:
+        if op is Op.FETCH_PAGE:
+            return dict(await self._fetched(str(args["url"])))
+        try:
+            return await self._upstream.send(self._call, op, args)
+        finally:
+            # Also when it failed: a step may make up for that, and still this was the route.
+            self.routes[op] = self._call.route
+
+    async def has(self, op: Op) -> bool:
+        if op is Op.FETCH_PAGE:
+            return self._fetch is not None
+        try:
+            (await self._upstream.verdict(self._call)).route(op)
+        except Absent:
+            return False
+        return True
+
+    def finds(self, path: str) -> bool:
+        return self._upstream.finds(path)
+
+    async def vet(self, url: str) -> None:
+        if self._vet is not None:
+            await self._vet(url)
+
+    def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
+        call = Call(self._call.caller, self._call.request_id)
+        work = CallWork(call, self._upstream, self._after, self._fetch, self._vet)
+        self._after.start(name, lambda: job(work))
+
+    async def _fetched(self, url: str) -> Args:
+        """The page, fetched once for all steps that might store it."""
+        if self._fetch is None:
+            raise Absent
+        if self._page is None:
+            self._page = await document_of(await self._fetch(url))
+        return self._page

@@ -51,6 +51,8 @@ def _run(arguments: argparse.Namespace) -> None:
             commands.serve(settings, arguments.workers)
         case "stdio":
             commands.stdio(settings)
+        case "doctor":
+            sys.exit(0 if commands.doctor(settings, as_json=arguments.json) else 1)
         case "platform":
             commands.platform(settings, arguments.host, arguments.port, arguments.token)
 
@@ -67,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
 
     stdio = commands.add_parser("stdio", help="serve MCP over standard input and output", epilog=_EPILOG)
     stdio.add_argument("--surface", choices=["memory"], default="memory", help="vocabulary of tools (default: memory)")
+
+    doctor = commands.add_parser("doctor", help="say what can be done with the configured platform", epilog=_EPILOG)
+    doctor.add_argument("--json", action="store_true", help="for machines")
 
     platform = commands.add_parser("platform", help="run the embedded brain alone, as a platform", epilog=_EPILOG)
     platform.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")

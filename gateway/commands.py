@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import importlib
+import json
 import os
 import signal
 import socket
@@ -15,8 +16,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from gateway import log, welcome
+from gateway.caller import Call
+from gateway.capabilities import capabilities
+from gateway.doctor import lines
 from gateway.http import HttpOptions, endpoint, leave_with_parent
-from gateway.server import Gateway
+from gateway.operations import JsonObject
+from gateway.server import Gateway, own_fetch
 from gateway.settings import BadSetting, Settings, load
 from gateway.startup import check_data_dir, listening_socket, say
 from gateway.surfaces.memory import Memory
@@ -56,10 +61,28 @@ def stdio(settings: Settings) -> None:
     asyncio.run(run())
 
 
+def doctor(settings: Settings, *, as_json: bool) -> bool:
+    """Say what can be done with the platform that is configured; true when that is everything."""
+    _prepare(settings.model_copy(update={"log_level": "error"}))
+    roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
+    gateway = Gateway(settings, roots=roots)
+
+    async def run() -> JsonObject:
+        async with gateway.running():
+            return await capabilities(gateway.brain, Memory(gateway.brain), Call())
+
+    report = asyncio.run(run())
+    where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
+    told = (
+        [json.dumps({"platform": where, **report}, ensure_ascii=False, indent=2)] if as_json else lines(report, where)
+    )
+    sys.stdout.write("\n".join(told) + "\n")
+    return bool(report["all_served"] and not report["problems"])
+
+
 def platform(settings: Settings, host: str, port: int, token: str | None) -> None:
     """The embedded brain alone, as a platform for others."""
     from gateway.embedded import opened, platform_server
-    from gateway.fetch import Fetcher
 
     log.configure(settings.log_level, settings.log_format)
     loopback = settings.model_copy(update={"host": host}).is_loopback
@@ -69,7 +92,7 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     listening = listening_socket(host, port)
     say(*welcome.platform(host, port, settings.data_dir, token is not None))
     try:
-        _run(platform_server(store, token, Fetcher()), listening)
+        _run(platform_server(store, token, own_fetch(settings)), listening)
     finally:
         store.close()
 
@@ -128,10 +151,10 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     stop = None
     if settings.upstream_url is None:
         from gateway.embedded import EmbeddedBrain
-        from gateway.fetch import Fetcher
 
-        embedded = EmbeddedBrain(settings.data_dir, Fetcher())
+        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings))
         stop = embedded.stop
+        environment["BRAINS_DIALECT"] = "platform"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
         environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
     os.environ.update(environment)

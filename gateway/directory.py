@@ -6,25 +6,24 @@ from collections.abc import Awaitable, Callable
 from gateway import names
 from gateway.caller import Call
 from gateway.errors import GatewayError
-from gateway.operations import Args, JsonObject, Op
+from gateway.operations import Args, JsonObject
 
 _KEPT_SECONDS = 30.0
 _KEPT_CALLERS = 1000
 _PAGES = 20
 
-SendCall = Callable[[Call, Op, Args], Awaitable[JsonObject]]
+List = Callable[[Call, Args], Awaitable[JsonObject]]
 
 
 class Directory:
     """Resolves brains by the platform's own list, remembered per caller for half a minute."""
 
-    def __init__(
-        self, send: SendCall, *, default: str | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._send = send
+    def __init__(self, list_: List, *, default: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._list = list_
         self._default = default
         self._clock = clock
-        self._kept: dict[str, tuple[float, list[JsonObject]]] = {}
+        self._kept: dict[tuple[str, str | None], tuple[float, list[JsonObject]]] = {}
+        self._known_as: set[tuple[str, str, str]] = set()
 
     async def resolve(self, call: Call, brain: str | None) -> str:
         """The URL's brain, the argument's, the header's, the configured one, or the first there is.
@@ -32,33 +31,41 @@ class Directory:
         Raises:
             GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
         """
+        call.brain, _why = await self.choice(call, brain)
+        return call.brain
+
+    async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
+        """The brain a call means, and why that one."""
         asked = names.checked_id(brain, "brain") if brain is not None else None
-        ceiling = call.caller.ceiling
+        ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
             names.checked_id(ceiling, "the brain in the URL")
             if asked is not None and asked != ceiling and not await self._are_one(call, asked, ceiling):
                 raise GatewayError("forbidden", "This endpoint serves one brain only; leave `brain` out.")
-            chosen = ceiling
-        else:
-            preferred = call.caller.preferred
-            header = names.checked_id(preferred, "the X-Brain header") if preferred and not asked else None
-            chosen = asked or header or self._default or await self._first(call)
-        call.brain = chosen
-        return chosen
+            return ceiling, "named in the URL"
+        if asked is not None:
+            return asked, "named in the call"
+        if preferred:
+            return names.checked_id(preferred, "the X-Brain header"), "named in the X-Brain header"
+        if self._default is not None:
+            return self._default, "the configured default"
+        return await self._first(call)
 
     async def id_of(self, call: Call, ref: str) -> str | None:
         """The id behind a slug, for platforms that take ids only; None when there is nothing better to try."""
-        found = next((b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") != ref), None)
+        found = next(
+            (b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") not in (None, ref)), None
+        )
         return None if found is None else names.checked_id(str(found["id"]), "brain")
 
     async def listing(self, call: Call) -> JsonObject:
         """All pages of the platform's list as one answer; below a ceiling, that brain alone."""
-        answer = await self._send(call, Op.LIST_BRAINS, {})
+        answer = await self._list(call, {})
         items, cursor = _items(answer), answer.get("next_cursor")
         for _ in range(_PAGES):
             if not cursor:
                 break
-            page = await self._send(call, Op.LIST_BRAINS, {"cursor": cursor})
+            page = await self._list(call, {"cursor": cursor})
             items, cursor = items + _items(page), page.get("next_cursor")
         ceiling = call.caller.ceiling
         visible = [b for b in items if ceiling is None or _is(b, ceiling)]
@@ -66,29 +73,58 @@ class Directory:
             raise GatewayError("no_brain", "The URL names a brain that does not exist, or that is not yours.")
         return {**answer, "items": visible}
 
-    def forget(self, call: Call) -> None:
-        self._kept.pop(call.caller.subject, None)
+    async def check(self, call: Call, asked: str, answer: JsonObject) -> None:
+        """Nothing of another brain passes, whatever the platform mixes up.
 
-    async def _first(self, call: Call) -> str:
+        Raises:
+            GatewayError: upstream_error.
+        """
+        nested = [answer.get(key) for key in ("hits", "chunks", "messages", "document", "result")]
+        parts = [answer, *(part for found in nested for part in (found if isinstance(found, list) else [found]))]
+        for said in {str(part["brain_id"]) for part in parts if isinstance(part, dict) and part.get("brain_id")}:
+            if said != asked and not await self._is_known_as(call, asked, said):
+                raise GatewayError("upstream_error", "The platform answered for another brain than it was asked for.")
+
+    async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
+        """Whether these are a slug and an id of one brain; looked up once, as ids do not change."""
+        key = (call.caller.subject, slug, brain_id)
+        if key not in self._known_as:
+            if not await self._are_one(call, slug, brain_id):
+                return False
+            if len(self._known_as) >= _KEPT_CALLERS:
+                self._known_as.clear()
+            self._known_as.add(key)
+        return True
+
+    def forget(self, call: Call) -> None:
+        for key in [key for key in self._kept if key[0] == call.caller.subject]:
+            del self._kept[key]
+
+    async def _first(self, call: Call) -> tuple[str, str]:
         brains = await self._brains(call)
         if not brains:
             raise GatewayError("no_brain", "There is no brain yet. Create one with memory_create_brain.")
         first = brains[0]
+        if (ref := first.get("id") or first.get("slug")) is None:
+            raise GatewayError("upstream_error", "The platform's brain list has a brain without an id.")
         if len(brains) > 1:
             call.brain_note = f"brain: {first.get('slug')} (the first of {len(brains)}; pass `brain` to choose another)"
-        return names.checked_id(str(first.get("id") or first.get("slug")), "brain")
+        why = "the only one" if len(brains) == 1 else f"the first of {len(brains)}"
+        return names.checked_id(str(ref), "brain"), why
 
     async def _are_one(self, call: Call, one: str, other: str) -> bool:
         return any(_is(b, one) and _is(b, other) for b in await self._brains(call))
 
     async def _brains(self, call: Call) -> list[JsonObject]:
-        kept = self._kept.get(call.caller.subject)
+        # Below a ceiling there is one brain, and that is no list for anybody else.
+        key = (call.caller.subject, call.caller.ceiling)
+        kept = self._kept.get(key)
         if kept is not None and kept[0] > self._clock():
             return kept[1]
         brains: list[JsonObject] = (await self.listing(call))["items"]
         if len(self._kept) >= _KEPT_CALLERS:
             self._kept.clear()
-        self._kept[call.caller.subject] = (self._clock() + _KEPT_SECONDS, brains)
+        self._kept[key] = (self._clock() + _KEPT_SECONDS, brains)
         return brains
 
 

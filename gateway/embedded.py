@@ -20,7 +20,7 @@ from gateway.upstream.client import Endpoint
 class EmbeddedBrain:
     """Runs in a thread of its own, so that neither its searches nor its commits hold up the gateway's loop."""
 
-    def __init__(self, data_dir: Path, fetch: Fetch) -> None:
+    def __init__(self, data_dir: Path, fetch: Fetch | None) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
         self._store = opened(data_dir)
@@ -50,10 +50,10 @@ def opened(data_dir: Path) -> Store:
         raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
 
 
-def platform_server(store: Store, token: str | None, fetch: Fetch) -> uvicorn.Server:
+def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
-            create_app(store, token=token, fetch=_as_platform_fetch(fetch)),
+            create_app(store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch)),
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -7,6 +7,9 @@ import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from ipaddress import IPv4Address, ip_address
+from itertools import chain, zip_longest
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -15,16 +18,24 @@ import httpx
 from gateway.addresses import Network, is_public
 from gateway.errors import GatewayError
 from gateway.page import Page
+from gateway.slots import Slots
 
 PAGE_BYTES: Final = 5 * 1024 * 1024
 _WALL_SECONDS: Final = 20.0
 _RESOLVE_SECONDS: Final = 3.0
+# Short enough that every address we try has its chance within the wall clock.
+_TIMEOUT: Final = httpx.Timeout(5.0, connect=3.0)
+_ADDRESSES_TRIED: Final = 4
 _REDIRECTS: Final = 5
 _URL_LENGTH: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 _PASSING_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?\.?|[0-9a-f:.]+")
+_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?\.?|[0-9a-f.]*:[0-9a-f:.]*")
+# What URL parsers take for an IPv4 address, in all the ways there are to write one.
+_NUMBER: Final = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
+# Names that mean the machine itself or a cloud's metadata wherever they are looked up.
+_INNER_NAME: Final = re.compile(r"((.*\.)?localhost|metadata(\.google\.internal)?|instance-data(\.ec2\.internal)?)\.?")
 _MEDIA_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "application/pdf"}
 )
@@ -38,6 +49,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 # Its own few threads: a caller with slow names must not hold up everyone else's look-ups.
 _RESOLVERS = ThreadPoolExecutor(4, thread_name_prefix="fetch-dns")
+# Shared by every fetcher of the process: each fetch may hold 5 MiB and a connection for as long as the clock runs.
+_FETCHES = Slots(8)
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
@@ -70,27 +83,50 @@ class Fetcher:
             GatewayError: fetch_blocked or fetch_failed; neither says what was found on the way.
         """
         try:
-            async with asyncio.timeout(self._wall_seconds):
-                for _ in range(_REDIRECTS + 1):
-                    found = await self._hop(url)
-                    if isinstance(found, Page):
-                        return found
-                    url = _next_url(url, found)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, zlib.error, OSError, UnicodeError) as error:
+            # Waiting for a slot counts too: a caller hears in time that there is none.
+            async with asyncio.timeout(self._wall_seconds), _FETCHES.one():
+                return await self._follow(url)
+        except (TimeoutError, OSError, ValueError, LookupError) as error:
             raise GatewayError("fetch_failed") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, zlib.error) as error:
+            raise GatewayError("fetch_failed") from error
+
+    async def vet(self, url: str) -> None:
+        """Refuse a URL that must not be handed to a platform which would fetch it itself.
+
+        The rules are those of our own fetch, ports included: what we would not fetch, we ask nobody to fetch.
+        A name that we cannot resolve in time passes, because the platform may know it. This keeps honest mistakes
+        and plain attempts away; a name may still mean another address to the platform, which has to check again.
+
+        Raises:
+            GatewayError: fetch_blocked.
+        """
+        parts = checked_url(url)
+        try:
+            addresses = await self._look_up(parts)
+        except (TimeoutError, OSError, UnicodeError):
+            return
+        self._require_public(addresses)
+
+    async def _follow(self, url: str) -> Page:
+        seen: set[str] = set()
+        while url not in seen and len(seen) <= _REDIRECTS:
+            seen.add(url)
+            found = await self._hop(url)
+            if isinstance(found, Page):
+                return found
+            url = _next_url(url, found)
         raise GatewayError("fetch_failed", "The page redirects too often.", retryable=False)
 
     async def _hop(self, url: str) -> Page | str:
         """One request: the page, or where it redirects to."""
         parts = checked_url(url)
-        host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
-        async with asyncio.timeout(_RESOLVE_SECONDS):
-            addresses = await self._resolve(host, port)
-        if not addresses or not all(is_public(address, self._allowed) for address in addresses):
+        addresses = await self._look_up(parts)
+        if not addresses:
             raise GatewayError("fetch_blocked")
-        request = _pinned_request(parts, host, addresses[0])
-        async with httpx.AsyncClient(transport=self._transport(), trust_env=False) as http:
-            response = await http.send(request, stream=True, follow_redirects=False)
+        self._require_public(addresses)
+        async with self._transport() as transport:
+            response = await _first_answer(transport, parts, addresses)
             try:
                 if response.status_code in _REDIRECT_STATUSES:
                     return str(response.headers.get("location", ""))
@@ -100,6 +136,19 @@ class Fetcher:
                 return await _read(url, response)
             finally:
                 await response.aclose()
+
+    async def _look_up(self, parts: SplitResult) -> Sequence[str]:
+        """The addresses of a URL's host, asked for once: what is checked is what is connected to."""
+        host = str(parts.hostname)
+        with suppress(ValueError):
+            return [str(ip_address(host))]
+        async with asyncio.timeout(min(_RESOLVE_SECONDS, self._wall_seconds)):
+            return tuple(await self._resolve(host, parts.port or _PORTS[parts.scheme]))
+
+    def _require_public(self, addresses: Sequence[str]) -> None:
+        """All of them: which one a connection is made to is chance."""
+        if not all(is_public(address, self._allowed) for address in addresses):
+            raise GatewayError("fetch_blocked")
 
 
 def checked_url(url: str) -> SplitResult:
@@ -122,16 +171,56 @@ def checked_url(url: str) -> SplitResult:
     if port is not None and port != _PORTS[parts.scheme]:
         raise blocked
     # By its raw host: the other one is decoded, so that no xn-- name would ever be the same.
-    if not parts.hostname or not _HOST.fullmatch(parts.hostname) or other.raw_host.lower() != parts.hostname.encode():
+    if not _is_plain_host(parts.hostname or "") or other.raw_host.lower() != str(parts.hostname).encode():
         raise blocked
     return parts
 
 
-def _pinned_request(parts: SplitResult, host: str, address: str) -> httpx.Request:
+def _is_plain_host(host: str) -> bool:
+    """A name, or an address in its one usual form: 127.1 is a name to one resolver and loopback to another."""
+    if not _HOST.fullmatch(host) or _INNER_NAME.fullmatch(host):
+        return False
+    if ":" in host or not _NUMBER.fullmatch(host):
+        return True
+    try:
+        return str(IPv4Address(host)) == host
+    except ValueError:
+        return False
+
+
+async def _first_answer(
+    transport: httpx.AsyncBaseTransport, parts: SplitResult, addresses: Sequence[str]
+) -> httpx.Response:
+    """The answer of the first address that can be connected to. All were checked; nothing is looked up again.
+
+    By the transport alone: a client would keep cookies, log the URL, and read the Location before we do.
+    """
+    *others, last = _in_turn(addresses)[:_ADDRESSES_TRIED]
+    for address in others:
+        # Only these: after them no request was sent yet.
+        with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+            return await transport.handle_async_request(_pinned_request(parts, address))
+    return await transport.handle_async_request(_pinned_request(parts, last))
+
+
+def _in_turn(addresses: Sequence[str]) -> list[str]:
+    """IPv6 and IPv4 by turns, the first one first: where one of them leads nowhere, the other is tried soon."""
+    first_is_v6 = ":" in addresses[0]
+    same = [address for address in addresses if (":" in address) is first_is_v6]
+    other = [address for address in addresses if (":" in address) is not first_is_v6]
+    return [address for address in dict.fromkeys(chain(*zip_longest(same, other))) if address is not None]
+
+
+def _pinned_request(parts: SplitResult, address: str) -> httpx.Request:
     """A request that connects to the checked address and still says, and verifies, the host's name."""
-    literal = f"[{address}]" if ":" in address else address
-    target = f"{parts.scheme}://{literal}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
-    return httpx.Request("GET", target, headers={**_HEADERS, "host": parts.netloc}, extensions={"sni_hostname": host})
+    host = str(parts.hostname)
+    target = f"{parts.scheme}://{_in_url(address)}{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
+    extensions = {"sni_hostname": host, "timeout": _TIMEOUT.as_dict()}
+    return httpx.Request("GET", target, headers={**_HEADERS, "host": _in_url(host)}, extensions=extensions)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _next_url(url: str, location: str) -> str:

@@ -118,5 +118,37 @@ def page_path(title: str, digest_: str) -> str:
     return f"raw/documents/{slug(title, empty='page')}-{digest_[:12]}.md"
 
 
+def document_id(brain: str, path: str) -> str:
+    return f"doc_{digest([brain, path])[:24]}"
+
+
+def caller_name(subject: str) -> str:
+    """A caller in a path: nobody reads from it who that is."""
+    return digest(["caller", subject])[:16]
+
+
+def session_name(session_id: str) -> str:
+    """A session in a path. The hash tells apart what file systems may take for one: `Talk` and `talk`."""
+    return f"{slug(session_id, empty='session')}-{digest(session_id)[:12]}"
+
+
+def session_log_path(caller: str, session_id: str) -> str:
+    return f"sessions/{caller}/{session_name(session_id)}.jsonl"
+
+
+def reflection_path(caller: str, session_id: str) -> str:
+    return f"reflections/{caller}-{session_name(session_id)}.md"
+
+
+def extracted_path(name: str, content: str, project: str | None = None) -> str:
+    """Where an extracted memory is kept. Its name is a model's choice, so it is made into a slug again."""
+    tree = "global" if project is None else f"project/{slug(project, empty='project')}"
+    return f"memory/{tree}/extracted-{slug(name, empty='memory')}-{checksum(content)[:12]}.md"
+
+
+def file_name(stem: str, body: bytes) -> str:
+    return f"{slug(stem, empty='file')}-{hashlib.sha256(body).hexdigest()[:12]}"
+
+
 def checksum(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()

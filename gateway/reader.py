@@ -1,14 +1,16 @@
-"""From HTML to markdown, as a program: `page` runs it in a process of its own, on standard input and output.
+"""From HTML or PDF to text, as a program: `page` runs it in a process of its own, on standard input and output.
 
 No module of the gateway is imported here, so that it starts fast and has nothing to give away.
 """
 
+import io
 import sys
 from typing import Final
 
 _TEXT_LENGTH: Final = 8 * 1024 * 1024
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _CPU_SECONDS: Final = 30
+_PDF_PAGES: Final = 2000
 _NOISE: Final = ["script", "style", "noscript", "template", "nav", "footer", "aside", "form", "iframe", "svg"]
 
 
@@ -31,9 +33,19 @@ def markdown_of(html: str) -> str:
     return f"# {title}\n\n{markdown}" if title and not markdown.startswith("# ") else markdown
 
 
+def text_of_pdf(body: bytes) -> str:
+    from pypdf import PdfReader
+
+    pages = PdfReader(io.BytesIO(body)).pages
+    if len(pages) > _PDF_PAGES:
+        sys.exit("the document has too many pages")
+    return "\n\n".join(text for page in pages if (text := page.extract_text().strip()))
+
+
 def main() -> None:
     _limit_resources()
-    text = markdown_of(sys.stdin.buffer.read().decode())
+    body = sys.stdin.buffer.read()
+    text = text_of_pdf(body) if sys.argv[1:] == ["pdf"] else markdown_of(body.decode())
     if len(text) > _TEXT_LENGTH:
         sys.exit("the page is too long as text")
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))

@@ -1,6 +1,7 @@
 """Composition root: the only module that turns settings into a running gateway."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,17 +11,23 @@ from fastmcp import FastMCP
 
 from gateway import __version__
 from gateway.brain import Brain
+from gateway.caller import Call
+from gateway.capabilities import URI, capabilities
 from gateway.errors import GatewayError
 from gateway.fetch import Fetcher
 from gateway.files import Roots
 from gateway.http import OneToken
 from gateway.settings import Settings
 from gateway.startup import CannotStart
-from gateway.surfaces.base import Surface
+from gateway.surfaces.base import Surface, current_caller
 from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.daemon import DAEMON
+from gateway.upstream.dialect import Dialect
 from gateway.upstream.platform import PLATFORM
 
 log = structlog.get_logger()
+
+_DRAIN_SECONDS = 10.0
 
 
 class Gateway:
@@ -28,15 +35,16 @@ class Gateway:
 
     def __init__(self, settings: Settings, *, roots: tuple[Path, ...]) -> None:
         self._settings = settings
-        self._fetch = Fetcher()
+        self._fetch = own_fetch(settings)
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
-        self._upstream = Upstream(PLATFORM, self._endpoint)
+        self._upstream = Upstream(_dialects(settings), self._endpoint)
         self.brain = Brain(
             self._upstream,
             default=settings.default_brain,
             roots=Roots(roots) if roots else None,
             fetch=self._fetch,
+            vet=Fetcher(allowed=settings.fetch_allow).vet,
         )
 
     def server(self, surface: Surface) -> FastMCP:
@@ -55,6 +63,17 @@ class Gateway:
         # Without this look-up the SDK runs a whole tools/list before every call on the modern wire.
         schemas = {tool.name: tool.parameters for tool in tools}
         mcp._mcp_server.get_tool_input_schema = schemas.get
+
+        @mcp.resource(
+            URI,
+            name="capabilities",
+            title="Capabilities",
+            description="How each tool is served by the platform behind this gateway, and what is missing there.",
+            mime_type="application/json",
+        )
+        async def report() -> str:
+            return json.dumps(await capabilities(self.brain, surface, Call(current_caller())), ensure_ascii=False)
+
         return mcp
 
     @asynccontextmanager
@@ -62,6 +81,7 @@ class Gateway:
         try:
             yield
         finally:
+            await self.brain.close(_DRAIN_SECONDS)
             await self._upstream.close()
             await asyncio.to_thread(self._stop_embedded)
 
@@ -87,3 +107,15 @@ class Gateway:
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint
+
+
+def own_fetch(settings: Settings) -> Fetcher | None:
+    """What fetches pages from here, if anything may."""
+    return Fetcher(allowed=settings.fetch_allow) if settings.fetch == "on" else None
+
+
+def _dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """The dialects the platform may speak; of the embedded brain that is known."""
+    if settings.upstream_url is None or settings.dialect == "platform":
+        return (PLATFORM,)
+    return (DAEMON,) if settings.dialect == "daemon" else (PLATFORM, DAEMON)

@@ -11,6 +11,7 @@ from platformdirs import user_data_path
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gateway.addresses import Network, is_never_open, parsed_network
 from gateway.errors import GatewayError
 from gateway.names import checked_id
 
@@ -36,8 +37,23 @@ def _at_home(value: Any) -> Any:
     return os.path.expanduser(value) if isinstance(value, str) else value
 
 
+def _networks(value: Any) -> Any:
+    return [_network(part) for part in _comma_separated(value)] if isinstance(value, str) else value
+
+
+def _network(text: str) -> Network:
+    try:
+        network = parsed_network(text)
+    except ValueError:
+        raise ValueError("must be networks, for example 10.1.0.0/16,fd12:3456::/32") from None
+    if is_never_open(network):
+        raise ValueError(f"names {text}, which is never fetched from")
+    return network
+
+
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_path_separated)]
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 
 
 def _also(*aliases: str) -> Any:
@@ -62,6 +78,9 @@ class Settings(BaseSettings):
         validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
         description="Bearer token sent to the platform.",
     )
+    dialect: Literal["auto", "platform", "daemon"] = Field(
+        "auto", description="How the platform spells its API. `auto` finds out with the first call."
+    )
     data_dir: Annotated[Path, BeforeValidator(_at_home)] = Field(
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
@@ -84,12 +103,22 @@ class Settings(BaseSettings):
     max_body: int = Field(64 * 1024 * 1024, ge=1024, description="Largest request body over HTTP, in bytes.")
     allowed_hosts: Names = Field((), description="Host names callers may use besides loopback, comma-separated.")
     allowed_origins: Names = Field((), description="Browser origins that may call, comma-separated.")
+    fetch: Literal["on", "off"] = Field(
+        "on",
+        description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, "
+        "and for the embedded brain.",
+    )
+    fetch_allow: Networks = Field(
+        (),
+        description="Networks of yours that pages may be fetched from although they are not public, comma-separated "
+        "(`10.1.0.0/16`). Loopback, link-local, multicast and cloud metadata stay closed, and ports but 80 and 443.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["auto", "text", "json"] = Field(
         "auto", description="`auto` is text on a terminal and JSON otherwise."
     )
 
-    @field_validator("log_level", "log_format", mode="before")
+    @field_validator("dialect", "fetch", "log_level", "log_format", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value

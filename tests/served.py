@@ -31,12 +31,14 @@ class Served:
     url: str
     data_dir: Path
     root: Path
+    upstream_url: str | None = None
 
     def over_http(self, era: Era, path: str = "/mcp", headers: dict[str, str] | None = None) -> Client[Any]:
         return Client(StreamableHttpTransport(self.url + path, headers=headers), mode=MODE[era])
 
     def over_stdio(self, era: Era) -> Client[Any]:
-        return stdio_client(era, self.root, BRAINS_DATA_DIR=str(self.data_dir))
+        upstream = {"BRAINS_UPSTREAM_URL": self.upstream_url} if self.upstream_url else {}
+        return stdio_client(era, self.root, BRAINS_DATA_DIR=str(self.data_dir), **upstream)
 
     def connect(self, transport: str, era: Era) -> Client[Any]:
         return self.over_http(era) if transport == "http" else self.over_stdio(era)
@@ -74,7 +76,7 @@ def listening(app: ASGIApp) -> Iterator[str]:
 def serving(data_dir: Path, root: Path | None, **settings: Any) -> Iterator[Served]:
     roots = () if root is None else (root,)
     with listening(http_app(load(data_dir=data_dir, ingest_roots=roots, **settings))) as url:
-        yield Served(url, data_dir, root or data_dir)
+        yield Served(url, data_dir, root or data_dir, settings.get("upstream_url"))
 
 
 MODERN_HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"}

@@ -17,6 +17,7 @@ FORBIDDEN = {
     "gateway.surfaces": ("httpx", "gateway.server", "gateway.commands", "gateway.upstream.client", "gateway.chains"),
     "gateway.brain": ("fastmcp", "httpx", "gateway.surfaces", "gateway.server", "gateway.upstream.platform"),
     "gateway.chains": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream"),
+    "gateway.steps": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream", "gateway.chains"),
     "gateway.upstream": ("fastmcp", "gateway.surfaces", "gateway.brain", "gateway.chains", "gateway.server"),
     "gateway.names": ("fastmcp", "httpx", "gateway.upstream"),
 }

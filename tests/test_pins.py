@@ -36,7 +36,10 @@ async def test_without_a_root_http_does_not_offer_files(tmp_path: Path, era: Era
 
 async def test_listing_tools_asks_nothing_of_the_platform(tmp_path: Path) -> None:
     platform = Scripted()
-    with listening(platform.app()) as upstream, serving(tmp_path, None, upstream_url=upstream) as served:
+    with (
+        listening(platform.app()) as upstream,
+        serving(tmp_path, None, upstream_url=upstream, dialect="platform") as served,
+    ):
         async with served.over_http("modern") as client:
             assert len(await client.list_tools()) == 10
     assert platform.requests == []

@@ -3,8 +3,8 @@
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import structlog
@@ -49,14 +49,24 @@ class ToolSpec:
     hints: ToolAnnotations
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An operation a tool asks of a brain, and in which case: arguments that stand for it."""
+
+    operation: str
+    case: str = ""
+    args: Mapping[str, str] = field(default_factory=dict)
+
+
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[ToolResult]])
 
 
-def tool(spec: ToolSpec) -> Callable[[Handler], Handler]:
+def tool(spec: ToolSpec, *uses: Use) -> Callable[[Handler], Handler]:
     """Mark a method of a surface as the body of a tool; its `args` annotation is the input."""
 
     def mark(handler: Handler) -> Handler:
         handler.spec = spec  # type: ignore[attr-defined]  # functions carry attributes; Callable cannot say so
+        handler.uses = uses  # type: ignore[attr-defined]
         return handler
 
     return mark
@@ -69,8 +79,14 @@ class Surface:
     instructions: ClassVar[str]
 
     def tools(self) -> list[Tool]:
-        marked = [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
-        return [SurfaceTool.of(self, method) for method in marked if self.offers(method.spec.name)]
+        return [SurfaceTool.of(self, method) for method in self._marked() if self.offers(method.spec.name)]
+
+    def uses(self) -> dict[str, tuple[Use, ...]]:
+        """What each tool asks of a brain."""
+        return {method.spec.name: method.uses for method in self._marked()}
+
+    def _marked(self) -> list[Any]:
+        return [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
 
     def offers(self, name: str) -> bool:
         """Whether a tool is served at all."""

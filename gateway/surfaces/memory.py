@@ -15,7 +15,7 @@ from gateway.names import slug
 from gateway.operations import JsonObject
 from gateway.surfaces import memory_schema as schema
 from gateway.surfaces import memory_text as text
-from gateway.surfaces.base import Surface, tool
+from gateway.surfaces.base import Surface, Use, tool
 from gateway.upstream.dialect import Upload
 
 _RETRIEVED_KEYS = ("chunk_id", "document_id", "score", "preview")
@@ -45,12 +45,12 @@ class Memory(Surface):
     def offers(self, name: str) -> bool:
         return name != schema.INGEST_FILE.name or self._brain.takes_files
 
-    @tool(schema.SEARCH)
+    @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> ToolResult:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
         return _searched(await self._brain.search(call, args.brain, query), args.query, call)
 
-    @tool(schema.RECALL)
+    @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
     async def recall(self, args: schema.RecallInput, call: Call) -> ToolResult:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "session_id": args.session_id}
         answer = await self._brain.recall(call, args.brain, query)
@@ -58,19 +58,19 @@ class Memory(Surface):
             return ToolResult(_noted(text.hits(_listed(answer, "chunks")), call), answer)
         return _searched(answer, args.query, call)
 
-    @tool(schema.REMEMBER)
+    @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
     async def remember(self, args: schema.RememberInput, call: Call) -> ToolResult:
         document = await self._brain.remember(call, args.brain, args.content, args.title, args.tags or [], args.path)
         return ToolResult(_noted(text.remembered(document), call), document | _stored(call))
 
-    @tool(schema.INGEST_FILE)
+    @tool(schema.INGEST_FILE, Use("ingest_file"))
     async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> ToolResult:
         result = _with_status(
             await self._brain.ingest_file(call, args.brain, args.path, _as_upload(args.path, args.as_))
         )
         return ToolResult(_noted(text.ingested(result), call), result | _outcome(result, call))
 
-    @tool(schema.INGEST_URL)
+    @tool(schema.INGEST_URL, Use("ingest_url"))
     async def ingest_url(self, args: schema.IngestUrlInput, call: Call) -> ToolResult:
         answer = await self._brain.ingest_url(call, args.brain, args.url)
         if answer["path"] == "server":
@@ -78,41 +78,47 @@ class Memory(Surface):
         outcome = _outcome(answer.get("result", {}), call)
         return ToolResult(_noted(text.ingested_url(answer), call), answer | outcome)
 
-    @tool(schema.EXTRACT)
+    @tool(
+        schema.EXTRACT,
+        Use("append_messages", "in a session"),
+        Use("store_transcript", "without a session", {"content": "any"}),
+    )
     async def extract(self, args: schema.ExtractInput, call: Call) -> ToolResult:
         messages: Sequence[JsonObject] = [{"role": m.role, "content": m.content} for m in args.messages]
         answer: JsonObject
         if args.session_id is not None:
-            records = await self._brain.append_messages(call, args.brain, args.session_id, messages, args.actor_id)
-            answer = {"mode": "session", "messages": records, "appended": len(records), "remaining": 0}
+            appended = await self._brain.append_messages(call, args.brain, args.session_id, messages, args.actor_id)
+            count = {"appended": len(appended["messages"]), "remaining": 0}
+            answer = {"mode": "session", **appended, **count}
         else:
             document = await self._brain.store_transcript(call, args.brain, messages, args.actor_id)
-            answer = {"mode": "transcript", "document": document}
+            extraction = {"extraction": document.pop("extraction")} if "extraction" in document else {}
+            answer = {"mode": "transcript", "document": document, **extraction}
         return ToolResult(_noted(text.extracted(answer), call), answer | _stored(call))
 
-    @tool(schema.REFLECT)
+    @tool(schema.REFLECT, Use("close_session"))
     async def reflect(self, args: schema.ReflectInput, call: Call) -> ToolResult:
         answer = await self._brain.close_session(call, args.brain, args.session_id)
         answer.setdefault("reflection_status", "completed" if answer.get("reflection") else "no_result")
         answer.setdefault("reflection_attempted", bool(answer.get("reflection")))
         return ToolResult(_noted(text.reflected(answer), call), answer | _stored(call))
 
-    @tool(schema.CONSOLIDATE)
+    @tool(schema.CONSOLIDATE, Use("consolidate"))
     async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> ToolResult:
         result = await self._brain.consolidate(call, args.brain)
         return ToolResult(_noted("Consolidation done.", call), {"result": result} | _stored(call))
 
-    @tool(schema.CREATE_BRAIN)
+    @tool(schema.CREATE_BRAIN, Use("create_brain"))
     async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> ToolResult:
         brain = await self._brain.create_brain(call, args.name, args.slug, args.visibility)
         return ToolResult(text.created(brain), brain | _stored(call))
 
-    @tool(schema.LIST_BRAINS)
+    @tool(schema.LIST_BRAINS, Use("list_brains"))
     async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> ToolResult:
         answer = await self._brain.list_brains(call)
         return ToolResult(text.brains(answer["items"]), answer)
 
-    @tool(schema.ASK)
+    @tool(schema.ASK, Use("ask"))
     async def ask(self, args: schema.AskInput, call: Call) -> ToolResult:
         session = get_context().session
         retrieved: list[JsonObject] | None = None

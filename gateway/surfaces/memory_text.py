@@ -48,9 +48,10 @@ def _beginning(content: object) -> str:
 def remembered(document: JsonObject) -> str:
     """Says what was stored, even where the platform's record lacks a field: it is stored all the same."""
     name, size = f"{line(document.get('path'))} (id {line(document.get('id'))}", document.get("byte_size")
+    unfound = " This platform's search does not look there." if document.get("searchable") is False else ""
     if document.get("reused"):
-        return f"Already stored as {name})."
-    return f"Stored {name}, {size:,} bytes)." if isinstance(size, int) else f"Stored {name})."
+        return f"Already stored as {name}).{unfound}"
+    return (f"Stored {name}, {size:,} bytes)." if isinstance(size, int) else f"Stored {name}).") + unfound
 
 
 def ingested(result: JsonObject) -> str:
@@ -69,9 +70,13 @@ def ingested_url(answer: JsonObject) -> str:
 
 
 def extracted(answer: JsonObject) -> str:
+    if answer.get("extraction") == "unavailable":
+        extracts = "This platform extracts no memories."
+    else:
+        extracts = "Memories are extracted from this in the background."
     if answer["mode"] == "session":
-        return f"Appended {len(answer['messages'])} message(s) to the session; the platform extracts from them."
-    return f"{remembered(answer['document'])} The platform extracts from this transcript."
+        return f"Appended {len(answer['messages'])} message(s) to the session. {extracts}"
+    return f"{remembered(answer['document'])} {extracts}"
 
 
 def reflected(answer: JsonObject) -> str:

@@ -1,6 +1,8 @@
-"""A gateway for the tests of a session, and clients of it by every way in."""
+"""Gateways for the tests of a session, one for each platform, and clients of them by every way in."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -10,29 +12,87 @@ from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 from mcp_types import TextContent
 
-from tests.served import Era, Served, serving
+from tests.daemons.fake import FakeDaemon, G, Script, T, Y
+from tests.served import Era, Served, listening, serving
 
-WAYS_IN: list[tuple[str, Era]] = [
-    ("http", "modern"),
-    ("http", "legacy"),
-    ("stdio", "modern"),
-    ("stdio", "legacy"),
+DAEMONS = {"T": T, "Y": Y, "G": G}
+# The canonical platform by every way in, and every make of the daemon.
+WAYS_IN: list[tuple[str, str, Era]] = [
+    ("embedded", "http", "modern"),
+    ("embedded", "http", "legacy"),
+    ("embedded", "stdio", "modern"),
+    ("embedded", "stdio", "legacy"),
+    ("T", "http", "modern"),
+    ("Y", "http", "legacy"),
+    ("G", "stdio", "modern"),
 ]
+PLATFORMS = ["embedded", *DAEMONS]
+# What the language model of the daemons says, whatever it is asked.
+TALK = Script(
+    tokens=["The night train ", "to Vienna leaves ", "at 22:10 from platform 9."],
+    memories=[
+        {
+            "action": "create",
+            "filename": "../tea.md",
+            "name": "Tea",
+            "description": "What to drink",
+            "type": "user",
+            "content": "The user prefers tea over coffee.",
+            "indexEntry": "tea",
+            "scope": "global",
+            "tags": ["drinks"],
+        }
+    ],
+    reflection={
+        "outcome": "success",
+        "summary": "The pump was fixed.",
+        "retryFeedback": "",
+        "shouldRecordEpisode": True,
+        "openQuestions": [],
+        "heuristics": [],
+    },
+)
+
+Platforms = Callable[[str], Served]
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    root = tmp_path_factory.mktemp("files")
-    with serving(tmp_path_factory.mktemp("data"), root) as gateway:
-        yield gateway
+def platforms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platforms]:
+    """A gateway in front of each platform, started when it is first asked for."""
+    running: dict[str, Served] = {}
+    with ExitStack() as stack:
+
+        def started(name: str) -> Served:
+            if name not in running:
+                root, data = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("data")
+                upstream: dict[str, str] = {}
+                if name != "embedded":
+                    daemon = FakeDaemon(DAEMONS[name], llm=TALK)
+                    upstream["upstream_url"] = stack.enter_context(listening(daemon.app()))
+                running[name] = stack.enter_context(serving(data, root, **upstream))
+            return running[name]
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def served(platforms: Platforms) -> Served:
+    return platforms("embedded")
 
 
 @dataclass
 class Agent:
-    """A client with a brain of its own."""
+    """A client with a brain of its own, on one of the platforms."""
 
     client: Client[Any]
     brain: str
+    platform: str
+    served: Served
+
+    @property
+    def finds_everything(self) -> bool:
+        """Whether its search looks at every note: two makes of the daemon index some trees alone."""
+        return self.platform not in {"Y", "G"}
 
     async def __call__(self, tool: str, **arguments: Any) -> CallToolResult:
         """Call a tool on the own brain, whatever comes of it."""
@@ -67,18 +127,31 @@ def code_of(result: CallToolResult) -> str:
     return str(error["code"])
 
 
-@pytest.fixture(params=WAYS_IN, ids="-".join)
-async def agent(request: pytest.FixtureRequest, served: Served) -> AsyncIterator[Agent]:
-    """The same test body by every transport and on both protocol eras."""
-    transport, era = request.param
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    """Holds within ten seconds: for what goes on after an answer."""
+    for _ in range(200):
+        if await check():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it never came to be")
+
+
+async def agent_of(served: Served, platform: str, transport: str, era: Era) -> AsyncIterator[Agent]:
     async with served.connect(transport, era) as client:
         created = await client.call_tool("memory_create_brain", {"name": f"Test {uuid4()}"})
-        yield Agent(client, structured(created)["id"])
+        yield Agent(client, structured(created)["id"], platform, served)
 
 
-@pytest.fixture
-async def web_agent(served: Served) -> AsyncIterator[Agent]:
+@pytest.fixture(params=WAYS_IN, ids="-".join)
+async def agent(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[Agent]:
+    """The same test body on every platform, by every transport and on both protocol eras."""
+    platform, transport, era = request.param
+    async for found in agent_of(platforms(platform), platform, transport, era):
+        yield found
+
+
+@pytest.fixture(params=PLATFORMS)
+async def web_agent(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[Agent]:
     """One way in, where the way makes no difference."""
-    async with served.over_http("modern") as client:
-        created = await client.call_tool("memory_create_brain", {"name": f"Test {uuid4()}"})
-        yield Agent(client, structured(created)["id"])
+    async for found in agent_of(platforms(request.param), request.param, "http", "modern"):
+        yield found

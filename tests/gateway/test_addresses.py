@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.addresses import is_public, parsed_network
+from gateway.addresses import is_never_open, is_public, parsed_network
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 IP_FORMS: list[str] = json.loads((VECTORS / "ip-forms.json").read_text(encoding="utf-8"))
@@ -125,6 +125,80 @@ def test_an_intranet_range_can_be_opened_on_purpose_and_opens_nothing_else() -> 
     assert not is_public("10.2.0.1", allowed)
     assert not is_public("fd00:2::5", allowed)
     assert not is_public("::ffff:10.1.2.3", allowed)
+
+
+EVERYTHING = (parsed_network("0.0.0.0/0"), parsed_network("::/0"))
+NEVER = [
+    "0.0.0.0",
+    "0.255.255.255",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.255.255.255",
+    "168.63.129.16",
+    "169.254.0.23",
+    "169.254.42.42",
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "192.0.0.192",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::10.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:0:10.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b:1::10.0.0.1",
+    "2001:0:7f00:1::",
+    "2002:7f00:1::",
+    "2606:4700::5efe:10.0.0.1",
+    "fd00::5efe:10.0.0.1",
+    "fd00:42::42",
+    "fd00:ec2::23",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+    "fe80::1",
+    "fd00::1%eth0",
+    "ff02::1",
+]
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_some_addresses_stay_closed_whatever_is_opened(address: str) -> None:
+    assert not is_public(address, EVERYTHING)
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00:1::5", "8.8.8.8"])
+def test_the_addresses_of_intranets_can_be_opened(address: str) -> None:
+    assert is_public(address, EVERYTHING)
+
+
+@pytest.mark.parametrize("address", IP_FORMS)
+def test_opening_a_range_opens_no_other_address(address: str) -> None:
+    assert is_public(address, (parsed_network("172.20.0.0/16"), parsed_network("fd77::/16"))) is is_public(address)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("169.254.169.254", True),
+        ("127.0.0.0/8", True),
+        ("224.0.0.0/4", True),
+        ("::1", True),
+        ("::ffff:10.0.0.0/104", True),
+        ("fe80::/64", True),
+        ("10.0.0.0/8", False),
+        ("100.64.0.0/10", False),
+        ("0.0.0.0/0", False),
+        ("fd00::/8", False),
+        ("::/0", False),
+    ],
+)
+def test_a_range_that_opens_nothing_is_known_as_such(text: str, expected: bool) -> None:
+    assert is_never_open(parsed_network(text)) is expected
 
 
 def test_a_network_may_be_written_with_host_bits() -> None:

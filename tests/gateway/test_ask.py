@@ -19,7 +19,10 @@ TRANSCRIPTS = Path(__file__).parents[2] / "contract" / "transcripts"
 @asynccontextmanager
 async def asked(tmp_path: Path, answer: Answer) -> AsyncIterator[tuple[CallToolResult, list[str]]]:
     platform = Scripted({"POST /v1/brains/main/ask": answer})
-    with listening(platform.app()) as upstream, serving(tmp_path, None, upstream_url=upstream) as served:
+    with (
+        listening(platform.app()) as upstream,
+        serving(tmp_path, None, upstream_url=upstream, dialect="platform") as served,
+    ):
         async with served.over_http("modern") as client:
             seen: list[str] = []
 
@@ -97,6 +100,7 @@ async def test_a_malformed_frame_is_no_answer(tmp_path: Path) -> None:
         assert error_of(result)["code"] == "upstream_error"
 
 
-async def test_an_event_without_end_is_stopped(tmp_path: Path) -> None:
+async def test_an_event_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.sse.EVENT_BYTES", 1_000_000)
     async with asked(tmp_path, replay(b"event: answer_delta\ndata: " + b"x" * 1_100_000)) as (result, _):
         assert error_of(result)["code"] == "upstream_error"

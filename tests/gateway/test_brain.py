@@ -1,6 +1,7 @@
 """Operations on a platform that does as it is told: which requests are made, and what comes of them."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,8 +14,10 @@ from gateway import names
 from gateway.brain import Brain
 from gateway.caller import Call, Caller
 from gateway.errors import GatewayError
+from gateway.operations import Op
 from gateway.page import Page
 from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.daemon import DAEMON
 from gateway.upstream.platform import PLATFORM
 from tests.served import listening
 from tests.upstreams import Answer, Scripted
@@ -31,7 +34,7 @@ async def opened(answers: dict[str, Answer], **options: Any) -> AsyncIterator[tu
             return Endpoint(url)
 
         deadlines = options.pop("deadlines", Deadlines())
-        upstream = Upstream(PLATFORM, endpoint, deadlines=deadlines)
+        upstream = Upstream((options.pop("dialect", PLATFORM),), endpoint, deadlines=deadlines)
         try:
             yield Brain(upstream, **options), platform
         finally:
@@ -224,7 +227,8 @@ async def test_only_the_last_message_lets_the_platform_extract() -> None:
     async with opened({"POST /v1/brains/main/sessions/s/messages": append}) as (brain, _):
         records = await brain.append_messages(Call(), "main", "s", messages, None)
     assert [message["metadata"]["skip_extract"] for message in seen] == [True, True, False]
-    assert records == messages
+    # What a caller may not see of a record, its metadata, is left out.
+    assert records == {"messages": messages}
 
 
 async def test_a_platform_that_cannot_answer_says_so() -> None:
@@ -240,3 +244,181 @@ async def test_a_brain_made_by_a_lost_request_is_ours() -> None:
     async with opened(answers, deadlines=Deadlines(read=0.5)) as (brain, _):
         created = await brain.create_brain(Call(), "My Brain", None, "private")
         assert (created["id"], created["reused"]) == ("brn_9", True)
+
+
+async def test_a_brain_that_is_there_already_is_reused_by_the_route_that_creates_brains() -> None:
+    answers: dict[str, Answer] = {
+        "POST /v1/brains": problem(409, "already exists", "conflict"),
+        "GET /v1/brains/my-brain/documents/read": lambda _request: {"name": "My Brain", "visibility": "private"},
+    }
+    async with opened(answers, dialect=DAEMON) as (brain, _):
+        call = Call()
+        created = await brain.create_brain(call, "My Brain", None, "private")
+        assert (created["id"], created["reused"]) == ("my-brain", True)
+        assert (call.brain, call.route) == ("my-brain", "POST /v1/brains")
+
+
+async def test_a_new_brain_is_seen_at_once_whoever_listed_the_brains_meanwhile() -> None:
+    arrived, may_answer = threading.Event(), threading.Event()
+    listed: list[dict[str, str]] = [{"id": "brn_1", "slug": "main"}]
+
+    async def create(_request: Request) -> Any:
+        arrived.set()
+        await asyncio.to_thread(may_answer.wait)
+        listed.append({"id": "brn_2", "slug": "desk"})
+        return listed[-1]
+
+    answers: dict[str, Answer] = {
+        "POST /v1/brains": create,
+        "GET /v1/brains": lambda _request: {"items": listed},
+        "GET /v1/brains/brn_1/search": lambda _request: {"hits": []},
+        "GET /v1/brains/desk/search": NO_BRAIN,
+        "GET /v1/brains/brn_2/search": lambda _request: {"hits": []},
+    }
+    async with opened(answers) as (brain, platform):
+        creating = asyncio.ensure_future(brain.create_brain(Call(), "Desk", None, "private"))
+        await asyncio.to_thread(arrived.wait)
+        await brain.search(Call(), None, {"query": "x"})
+        may_answer.set()
+        await creating
+        call = Call()
+        await brain.search(call, None, {"query": "x"})
+        assert call.brain_note is not None
+        assert "the first of 2" in call.brain_note
+        assert platform.requests.count("GET /v1/brains") == 2
+
+
+async def test_a_brain_in_the_url_is_all_there_is() -> None:
+    async with opened({}) as (brain, platform):
+        with pytest.raises(GatewayError) as caught:
+            await brain.create_brain(Call(Caller(ceiling="main")), "Desk", None, "private")
+        assert caught.value.code == "forbidden"
+        assert platform.requests == []
+
+
+async def test_what_was_begun_on_one_brain_is_not_begun_again_on_another() -> None:
+    """As when the first brain is deleted while messages are appended to it."""
+    listed = [{"id": "brn_1", "slug": "main"}]
+
+    def append(request: Request) -> Any:
+        if listed[0]["id"] != "brn_1":
+            return NO_BRAIN(request)
+        listed[:] = [{"id": "brn_2", "slug": "desk"}]
+        return {"id": "msg_1"}
+
+    answers: dict[str, Answer] = {
+        "GET /v1/brains": lambda _request: {"items": listed},
+        "POST /v1/brains/brn_1/sessions/s/messages": append,
+        "POST /v1/brains/brn_2/sessions/s/messages": lambda _request: {"id": "msg_2"},
+    }
+    messages = [{"role": "user", "content": str(n)} for n in range(2)]
+    async with opened(answers) as (brain, platform):
+        with pytest.raises(GatewayError) as caught:
+            await brain.append_messages(Call(), None, "s", messages, None)
+        assert (caught.value.code, caught.value.extra) == ("no_brain", {"appended": 1, "remaining": 1})
+        assert "POST /v1/brains/brn_2/sessions/s/messages" not in platform.requests
+
+
+@pytest.mark.parametrize("session", ["../x", "", "a/b", "_x"])
+async def test_a_session_that_is_no_id_is_refused_before_anything_is_sent(session: str) -> None:
+    async with opened({}) as (brain, platform):
+        for sending in (
+            brain.append_messages(Call(), "main", session, [{"role": "user", "content": "x"}], None),
+            brain.close_session(Call(), "main", session),
+            brain.recall(Call(), "main", {"query": "x", "session_id": session}),
+        ):
+            with pytest.raises(GatewayError, match="validation_error: session_id"):
+                await sending
+        assert platform.requests == []
+
+
+async def test_a_message_in_a_session_has_a_length() -> None:
+    async with opened({"POST /v1/brains/main/sessions/s/messages": lambda _request: {}}) as (brain, platform):
+        for length, sent in ((1_000_000, 1), (1_000_001, 1)):
+            sending = brain.append_messages(Call(), "main", "s", [{"role": "user", "content": "x" * length}], None)
+            if length > 1_000_000:
+                with pytest.raises(GatewayError, match="validation_error"):
+                    await sending
+            else:
+                await sending
+            assert len(platform.requests) == sent
+
+
+async def test_a_page_is_fetched_once_whichever_way_it_is_stored() -> None:
+    seen: list[str] = []
+
+    async def fetch(url: str) -> Page:
+        seen.append(url)
+        return await fetched(url)
+
+    def missing(_request: Request) -> Any:
+        return problem(404, "not found", "not_found")(_request)
+
+    answers: dict[str, Answer] = {
+        "GET /v1/brains/main/documents/read": missing,
+        "POST /v1/brains/main/documents/batch-ops": lambda _request: {"committed": True},
+    }
+    async with opened(answers, fetch=fetch) as (brain, platform):
+        call = Call()
+        answer = await brain.ingest_url(call, "main", "https://example.com/otters")
+        assert answer["path"] == "fallback"
+        assert call.route == "POST /v1/brains/{brain}/documents/batch-ops"
+        assert "PUT /v1/brains/main/documents" in platform.requests, "tried, and found absent"
+    assert seen == ["https://example.com/otters"]
+
+
+async def test_what_goes_on_after_an_answer_is_seen_through_when_the_gateway_ends() -> None:
+    extracting, may_answer = threading.Event(), threading.Event()
+
+    async def extract(_request: Request) -> Any:
+        extracting.set()
+        await asyncio.to_thread(may_answer.wait)
+        return {"memories": [{"name": "Otters", "content": "They hold hands."}]}
+
+    log: list[bytes] = []
+
+    async def append(request: Request) -> Response:
+        log.append(await request.body())
+        return Response(status_code=204)
+
+    answers: dict[str, Answer] = {
+        "POST /v1/brains/main/documents/append": append,
+        "GET /v1/brains/main/documents/read": lambda _request: Response(b"".join(log)),
+        "POST /v1/brains/main/extract": extract,
+        "POST /v1/brains/main/documents/batch-ops": lambda _request: {"committed": 1},
+    }
+    async with opened(answers, dialect=DAEMON) as (brain, platform):
+        call = Call()
+        answer = await brain.append_messages(call, "main", "s", [{"role": "user", "content": "x"}], None)
+        assert (answer["extraction"], call.route) == ("started", "POST /v1/brains/{brain}/documents/append")
+        await asyncio.to_thread(extracting.wait)
+        closing = asyncio.ensure_future(brain.close(30))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        may_answer.set()
+        await closing
+        assert platform.requests[-2:] == [
+            "POST /v1/brains/main/documents/batch-ops",
+            "POST /v1/brains/main/documents/append",
+        ]
+        assert b'"through":1' in log[-1]
+        assert call.route == "POST /v1/brains/{brain}/documents/append", "what goes on later is another call"
+
+
+@pytest.mark.parametrize(
+    ("operation", "args", "route", "missing"),
+    [
+        ("remember", {"content": "x"}, "PUT /v1/brains/{brain}/documents", (Op.CREATE_DOCUMENT,)),
+        ("consolidate", {}, "POST /v1/brains/{brain}/consolidate", ()),
+        ("create_brain", {}, "POST /v1/brains", (Op.CREATE_BRAIN,)),
+        ("recall", {"session_id": "s"}, "POST /v1/brains/{brain}/search", (Op.SESSION_RECALL, Op.RECALL)),
+    ],
+)
+async def test_how_an_operation_would_be_served_is_told_without_doing_it(
+    operation: str, args: dict[str, Any], route: str, missing: tuple[Op, ...]
+) -> None:
+    async with opened({}, dialect=DAEMON) as (brain, platform):
+        way = await brain.way(Call(), operation, args)
+        assert (way.route, way.missing) == (route, missing)
+        assert way.how
+        assert platform.requests == []

@@ -260,3 +260,68 @@ def test_derived_paths_are_paths_a_caller_could_have_given(title: str, content: 
     ):
         assert names.checked_path(path) == path
         assert path.endswith(f"-{digest[:12]}.md")
+
+
+@UNHURRIED
+@given(st.text(), st.text(min_size=1), st.one_of(st.none(), st.text()))
+def test_a_name_that_a_model_chose_is_a_path_a_caller_could_have_given(
+    name: str, content: str, project: str | None
+) -> None:
+    path = names.extracted_path(name, content, project)
+    assert names.checked_path(path) == path
+    assert path.startswith("memory/global/extracted-" if project is None else "memory/project/")
+    assert path.endswith(f"-{names.checksum(content)[:12]}.md")
+    assert path == names.extracted_path(name, content, project)
+
+
+session_ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", fullmatch=True)
+
+
+@UNHURRIED
+@given(session_ids, session_ids, st.text(), st.text())
+def test_sessions_of_any_name_and_caller_are_kept_apart(one: str, other: str, caller: str, another: str) -> None:
+    """By names that are apart on file systems that know no capitals too."""
+    callers = {names.caller_name(caller), names.caller_name(another)}
+    for path_of in (names.session_log_path, names.reflection_path):
+        paths = {path_of(who, session).lower() for who in callers for session in (one, other)}
+        assert len(paths) == len(callers) * len({one, other})
+    assert len(callers) == len({caller, another})
+
+
+@pytest.mark.parametrize(("one", "other"), [("Talk", "talk"), ("a.b", "a-b"), ("a:b", "a_b"), ("x" * 70, "x" * 71)])
+def test_sessions_whose_slugs_are_the_same_have_names_that_differ(one: str, other: str) -> None:
+    assert names.session_name(one).lower() != names.session_name(other).lower()
+
+
+@UNHURRIED
+@given(st.text(), session_ids)
+def test_a_log_of_a_session_is_where_no_caller_may_write_and_says_nothing_of_who_speaks(
+    subject: str, session: str
+) -> None:
+    path = names.session_log_path(names.caller_name(subject), session)
+    assert re.fullmatch(r"sessions/[0-9a-f]{16}/[a-z0-9-]+-[0-9a-f]{12}\.jsonl", path)
+    assert code_of(names.checked_path, path.replace(".jsonl", ".md")) == "forbidden"
+    assert len(path.rpartition("/")[2]) <= 255
+
+
+def test_a_caller_is_always_called_the_same_and_never_by_name() -> None:
+    assert names.caller_name("ada@example.com") == names.caller_name("ada@example.com")
+    assert "ada" not in names.caller_name("ada@example.com")
+
+
+@UNHURRIED
+@given(st.text(), st.binary())
+def test_a_file_is_called_by_its_name_and_what_is_in_it(stem: str, body: bytes) -> None:
+    name = names.file_name(stem, body)
+    assert names.checked_path(f"raw/documents/{name}.md")
+    assert name != names.file_name(stem, body + b"x")
+    assert names.slug(name, empty="", length=100) == name, "a platform that makes a slug of it changes nothing"
+
+
+def test_a_document_has_one_id_in_each_brain() -> None:
+    ids = [
+        names.document_id(brain, path) for brain, path in [("b", "a.md"), ("b", "c.md"), ("d", "a.md"), ("ba", ".md")]
+    ]
+    assert len(set(ids)) == 4
+    assert names.document_id("b", "a.md") == ids[0]
+    assert all(re.fullmatch(r"doc_[0-9a-f]{24}", made) for made in ids)

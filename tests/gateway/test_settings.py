@@ -1,5 +1,6 @@
 """Settings: what the environment may say, and what is said back when it cannot work."""
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ URL_RULE = "must be a plain http:// or https:// URL, for example https://platfor
 BRAIN_RULE = (
     "is not an id or slug: a brain must be 1 to 128 letters, digits or any of . : - _ and begin with a letter or digit."
 )
+NETWORK_RULE = "must be networks, for example 10.1.0.0/16,fd12:3456::/32."
 WORD_RULE = "must be one word of ASCII characters, as it goes into an Authorization header."
 
 
@@ -38,6 +40,7 @@ def test_with_nothing_set_it_is_an_embedded_brain_on_loopback() -> None:
     assert (settings.log_level, settings.log_format) == ("info", "auto")
     assert settings.allowed_hosts == settings.allowed_origins == ()
     assert settings.max_body == 64 * 1024 * 1024
+    assert (settings.dialect, settings.fetch, settings.fetch_allow) == ("auto", "on", ())
     assert settings.data_dir.name == "brains-gateway"
 
 
@@ -47,6 +50,7 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         {
             "BRAINS_UPSTREAM_URL": "https://platform.example/api/",
             "BRAINS_UPSTREAM_TOKEN": "up",
+            "BRAINS_DIALECT": "Daemon",
             "BRAINS_DATA_DIR": str(tmp_path),
             "BRAINS_DEFAULT_BRAIN": "main",
             "BRAINS_HOST": "::1",
@@ -56,6 +60,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_MAX_BODY": "2048",
             "BRAINS_ALLOWED_HOSTS": "a.example, b.example,",
             "BRAINS_ALLOWED_ORIGINS": "https://a.example",
+            "BRAINS_FETCH": "Off",
+            "BRAINS_FETCH_ALLOW": "10.1.0.0/16, fd12:3456::/32,192.168.7.9,",
             "BRAINS_LOG_LEVEL": "WARNING",
             "BRAINS_LOG_FORMAT": "JSON",
         },
@@ -66,6 +72,7 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert settings.token.get_secret_value() == "in"
     assert settings.model_dump(exclude={"upstream_token", "token"}) == {
         "upstream_url": "https://platform.example/api",
+        "dialect": "daemon",
         "data_dir": tmp_path,
         "default_brain": "main",
         "host": "::1",
@@ -74,6 +81,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "max_body": 2048,
         "allowed_hosts": ("a.example", "b.example"),
         "allowed_origins": ("https://a.example",),
+        "fetch": "off",
+        "fetch_allow": (IPv4Network("10.1.0.0/16"), IPv6Network("fd12:3456::/32"), IPv4Network("192.168.7.9/32")),
         "log_level": "warning",
         "log_format": "json",
     }
@@ -183,6 +192,18 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
             {"BRAINS_LOG_FORMAT": "xml"},
             "BRAINS_LOG_FORMAT must be one of 'auto', 'text' or 'json'.",
         ),
+        ({"BRAINS_FETCH": "true"}, "BRAINS_FETCH must be one of 'on' or 'off'."),
+        *[
+            ({"BRAINS_FETCH_ALLOW": bad}, f"BRAINS_FETCH_ALLOW {NETWORK_RULE}")
+            for bad in ("intranet", "10.0.0.0/33", "10.0.0.0/8 fd00::/8", "10.0.0.0/8;fd00::/8", "10.*", "{ge}", "8")
+        ],
+        *[
+            (
+                {"BRAINS_FETCH_ALLOW": f"10.0.0.0/8,{never}"},
+                f"BRAINS_FETCH_ALLOW names {never}, which is never fetched from.",
+            )
+            for never in ("127.0.0.0/8", "169.254.169.254", "224.0.0.0/4", "::1", "fe80::/10", "::ffff:10.0.0.0/104")
+        ],
         ({"BRAINS_INGEST_ROOTS": "/:/no/such"}, "BRAINS_INGEST_ROOTS names /no/such, which is not a directory."),
         ({"BRAINS_INGEST_ROOTS": "/no/{such}"}, "BRAINS_INGEST_ROOTS names /no/{such}, which is not a directory."),
         (

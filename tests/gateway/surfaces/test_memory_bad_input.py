@@ -162,7 +162,8 @@ async def test_reserved_paths_are_refused(web_agent: Agent, path: str) -> None:
 
 
 @pytest.mark.parametrize("tool", TAKES_BRAIN)
-async def test_a_brain_that_does_not_exist_is_never_made(web_agent: Agent, served: Served, tool: str) -> None:
+async def test_a_brain_that_does_not_exist_is_never_made(web_agent: Agent, tool: str) -> None:
+    served = web_agent.served
     (served.root / "x.md").write_text("x", encoding="utf-8")
     arguments = {**GOOD[tool], "brain": "no-such-brain"}
     if tool == "memory_recall":
@@ -178,7 +179,8 @@ async def test_a_transcript_for_a_brain_that_does_not_exist_is_refused(web_agent
     assert code_of(await web_agent("memory_extract", **GOOD["memory_extract"], brain="no-such-brain")) == "no_brain"
 
 
-async def test_only_files_of_the_root_are_read(web_agent: Agent, served: Served, tmp_path: Path) -> None:
+async def test_only_files_of_the_root_are_read(web_agent: Agent, tmp_path: Path) -> None:
+    served = web_agent.served
     outside = tmp_path / "secret.md"
     outside.write_text("secret", encoding="utf-8")
     (served.root / "folder").mkdir(exist_ok=True)

@@ -1,0 +1,67 @@
+"""What the gateway can do with this platform: each tool, the route that will serve it, and what is missing."""
+
+from gateway.brain import Brain
+from gateway.caller import Call
+from gateway.errors import GatewayError
+from gateway.operations import JsonObject
+from gateway.surfaces.base import Surface
+
+URI = "brains://capabilities"
+
+# code -> what a person does about it; the rest is said by the message.
+_REMEDIES = {
+    "unauthorized": "Set BRAINS_UPSTREAM_TOKEN to a token that the platform accepts.",
+    "forbidden": "Set BRAINS_UPSTREAM_TOKEN to a token that may list brains.",
+    "upstream_unavailable": "Start the platform, or correct BRAINS_UPSTREAM_URL.",
+    "upstream_error": "Check that BRAINS_UPSTREAM_URL is the root of a brains platform, without a path of its own.",
+    "timeout": "Look at the platform's load and log, then try again.",
+    "rate_limited": "Wait a little, then try again.",
+    "no_brain": "Create one with memory_create_brain, or correct BRAINS_DEFAULT_BRAIN.",
+    "not_implemented": "Upgrade the platform, or leave this tool alone.",
+}
+
+
+async def capabilities(brain: Brain, surface: Surface, call: Call) -> JsonObject:
+    """The report, as JSON: a failure is a problem in it, never an exception."""
+    try:
+        dialect, caveat = await brain.dialect(call)
+    except GatewayError as error:
+        nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
+        return {**nothing, "problems": [_problem(error)], "all_served": False}
+    tools = [row for name in surface.uses() for row in await _rows(brain, surface, name, call)]
+    problems = [_unserved(row) for row in tools if not row["served"]]
+    chosen: JsonObject | None = None
+    try:
+        brain_id, why = await brain.choice(call)
+        chosen = {"id": brain_id, "why": why}
+        if not await brain.exists(call, brain_id):
+            problems.append(_problem(GatewayError("no_brain", f"There is no brain {brain_id}.")))
+    except GatewayError as error:
+        problems.append(_problem(error))
+    all_served = all(row["served"] for row in tools)
+    found = {"dialect": dialect, "caveat": caveat, "brain": chosen, "tools": tools}
+    return {**found, "problems": problems, "all_served": all_served}
+
+
+async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
+    if not surface.offers(name):
+        how = "not offered here: set BRAINS_INGEST_ROOTS to the directories it may read"
+        return [{"tool": name, "case": "", "served": False, "route": None, "how": how, "missing": []}]
+    rows = []
+    for use in surface.uses()[name]:
+        way = await brain.way(call, use.operation, use.args)
+        missing = [op.value.replace("_", " ") for op in way.missing]
+        served = way.route is not None
+        row = {"tool": name, "case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
+        rows.append(row)
+    return rows
+
+
+def _unserved(row: JsonObject) -> JsonObject:
+    lacking = row["how"] or f"the platform lacks {', '.join(row['missing'])}"
+    message = f"{row['tool']} cannot be served: {lacking}."
+    return {"code": "not_implemented", "message": message, "remedy": _REMEDIES["not_implemented"]}
+
+
+def _problem(error: GatewayError) -> JsonObject:
+    return {"code": error.code, "message": error.message, "remedy": _REMEDIES.get(error.code, "")}

@@ -1,0 +1,52 @@
+"""The capabilities report for a person at a terminal. Pure functions."""
+
+from gateway.operations import JsonObject
+
+
+def lines(report: JsonObject, platform: str) -> list[str]:
+    """Platform, brain, table, problems, and in the end one sentence that says it all."""
+    return [
+        f"Platform   {platform}",
+        f"Dialect    {report['dialect'] or 'not known'}",
+        f"Brain      {_brain(report['brain'])}",
+        "",
+        *_table(report["tools"]),
+        *_problems(report["problems"]),
+        _verdict(report),
+        *([f"But: {report['caveat']}"] if report["caveat"] else []),
+    ]
+
+
+def _brain(brain: JsonObject | None) -> str:
+    return "none" if brain is None else f"{brain['id']} ({brain['why']})"
+
+
+def _table(tools: list[JsonObject]) -> list[str]:
+    if not tools:
+        return []
+    rows = [("Tool", "Served by", "Missing for a better way")]
+    rows += [(_name(row), row["route"] or "-", ", ".join(row["missing"])) for row in tools]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    told = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip() for row in rows]
+    notes = [f"  {_name(row)}: {row['how']}." for row in tools if row["missing"] and row["served"]]
+    return [told[0], "-" * len(told[0]), *told[1:], "", *([*notes, ""] if notes else [])]
+
+
+def _name(row: JsonObject) -> str:
+    return f"{row['tool']}, {row['case']}" if row["case"] else str(row["tool"])
+
+
+def _problems(problems: list[JsonObject]) -> list[str]:
+    if not problems:
+        return []
+    told = [f"  {n}. {p['code']}: {p['message']} {p['remedy']}".rstrip() for n, p in enumerate(problems, start=1)]
+    return ["Problems", *told, ""]
+
+
+def _verdict(report: JsonObject) -> str:
+    tools = {row["tool"]: True for row in report["tools"]}
+    for row in report["tools"]:
+        tools[row["tool"]] &= row["served"]
+    if report["all_served"]:
+        return f"All {len(tools)} tools can be served."
+    return f"{sum(tools.values())} of {len(tools)} tools can be served." if tools else "No tool can be served."

@@ -1,0 +1,96 @@
+"""Sessions on a platform that has none: a log of lines, kept as a document of the brain.
+
+A line is a message, a note of how far memories were extracted, or the end of the session with its reflection.
+Lines are only ever added, so that any number of gateways may write one log.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gateway import names
+from gateway.errors import Absent, GatewayError
+from gateway.operations import JsonObject, Op
+from gateway.steps import documents
+from gateway.work import Work
+
+
+@dataclass(slots=True)
+class Log:
+    """What was said in a session, and what came of it."""
+
+    messages: list[JsonObject] = field(default_factory=list)
+    extracted: int = 0
+    """So many messages were looked at for memories."""
+    closed: JsonObject | None = None
+    """How the session ended, unless something was said since."""
+
+
+async def read_log(work: Work, brain: str, session_id: str) -> Log:
+    """The log of a session; an empty one where nothing was said yet."""
+    log = Log()
+    said_at_close: object = 0
+    body = await documents.read(work, brain, names.session_log_path(work.caller, session_id))
+    for entry in _entries(body or b""):
+        match entry.get("kind"):
+            case "message" if "role" in entry and "content" in entry:
+                log.messages.append(entry)
+            case "extracted" if isinstance(entry.get("through"), int):
+                log.extracted = max(log.extracted, entry["through"])
+            case "closed" if isinstance(entry.get("answer"), dict):
+                log.closed, said_at_close = entry.get("answer"), entry.get("messages")
+    if said_at_close != len(log.messages):
+        log.closed = None
+    return log
+
+
+async def append(work: Work, brain: str, path: str, lines: Sequence[bytes]) -> None:
+    """Add lines to a log.
+
+    Raises:
+        Absent: nothing was added.
+        GatewayError: nothing was added; or `outcome_unknown`, when that is so.
+    """
+    # Should the last line there be torn, it ends here, and takes none of these with it.
+    body = b"\n" + b"".join(lines)
+    try:
+        await work.send(Op.APPEND_DOCUMENT, {"brain": brain, "path": path, "body": body})
+    except GatewayError as error:
+        # Sent, and no answer came: the log itself says whether the lines are there.
+        if error.code != "outcome_unknown" or not await _ends_up(work, brain, path, body):
+            raise
+
+
+async def _ends_up(work: Work, brain: str, path: str, body: bytes) -> bool:
+    try:
+        return body in (await documents.read(work, brain, path) or b"")
+    except (Absent, GatewayError):
+        return False
+
+
+def line(entry: JsonObject) -> bytes:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _entries(body: bytes) -> Iterator[JsonObject]:
+    """The lines that can be read: one that was torn takes no other with it."""
+    for text in body.split(b"\n"):
+        try:
+            entry = json.loads(text) if text else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Lines in as few requests as the platform takes."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if part and size + len(line) > documents.PUT_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    yield part

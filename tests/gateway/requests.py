@@ -1,0 +1,176 @@
+"""How many requests each tool makes upstream, by dialect: counted, and written as the table of ARCHITECTURE.md.
+
+python -m tests.gateway.requests     rewrites that table
+"""
+
+import asyncio
+import re
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from contract.platform.app import create_app
+from contract.platform.ingest import Page as PlatformPage
+from contract.platform.store import Store
+from gateway.brain import Brain
+from gateway.caller import Call
+from gateway.files import Roots
+from gateway.page import Page
+from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.daemon import DAEMON
+from gateway.upstream.dialect import Upload
+from gateway.upstream.platform import PLATFORM
+from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
+from tests.served import listening
+
+ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+BEGIN, END = "<!-- requests: generated -->", "<!-- requests: end -->"
+URL = "https://example.com/otters"
+NOTE = "# Otters\n\nOtters hold hands while they sleep."
+SAID = [{"role": "user", "content": "I prefer tea."}, {"role": "assistant", "content": "Noted."}]
+DIALECTS = ("platform", "daemon", "daemon, no ingest by URL")
+
+Do = Callable[[Brain, Call], Awaitable[object]]
+
+
+def remember(content: str) -> Do:
+    return lambda brain, call: brain.remember(call, "b", content, None, ["animals"], None)
+
+
+def search(**query: str) -> Do:
+    return lambda brain, call: brain.search(call, "b", {"query": "otters", **query})
+
+
+def recall(**query: str) -> Do:
+    return lambda brain, call: brain.recall(call, "b", {"query": "otters", **query})
+
+
+def ingest_file(name: str) -> Do:
+    return lambda brain, call: brain.ingest_file(call, "b", name, lambda body: Upload(name, "text/plain", body))
+
+
+async def ask(brain: Brain, call: Call) -> None:
+    async for _frame in brain.ask(call, "b", {"query": "What do otters do?"}):
+        pass
+
+
+# In this order, because some find what others have stored.
+CASES: dict[str, Do] = {
+    "`memory_list_brains`": lambda brain, call: brain.list_brains(call),
+    "`memory_create_brain`": lambda brain, call: brain.create_brain(call, "Otters", None, "private"),
+    "`memory_create_brain`, again": lambda brain, call: brain.create_brain(call, "Otters", None, "private"),
+    "`memory_remember`": remember(NOTE),
+    "`memory_remember`, again": remember(NOTE),
+    "`memory_remember`, over 2 MiB": remember("# Large\n\n" + "otters " * 350_000),
+    "`memory_search`": search(),
+    "`memory_search`, sorted": search(sort="recency"),
+    "`memory_search` of the agent's notes": search(scope="agent"),
+    "`memory_recall`": recall(),
+    "`memory_extract` of two messages in a session": lambda brain, call: brain.append_messages(
+        call, "b", "s", SAID, None
+    ),
+    "`memory_recall` in that session": recall(session_id="s"),
+    "`memory_reflect`": lambda brain, call: brain.close_session(call, "b", "s"),
+    "`memory_reflect`, again": lambda brain, call: brain.close_session(call, "b", "s"),
+    "`memory_extract` without a session": lambda brain, call: brain.store_transcript(call, "b", SAID, None),
+    "`memory_ingest_file`": ingest_file("otters.txt"),
+    "`memory_ingest_file`, again": ingest_file("otters.txt"),
+    "`memory_ingest_url`": lambda brain, call: brain.ingest_url(call, "b", URL),
+    "`memory_consolidate`": lambda brain, call: brain.consolidate(call, "b"),
+    "`memory_ask`": ask,
+}
+
+
+class Counted:
+    """An application, and how often it was asked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.requests = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests += scope["type"] == "http"
+        await self._app(scope, receive, send)
+
+
+@contextmanager
+def platform(dialect: str, folder: Path) -> Iterator[Counted]:
+    if dialect == "platform":
+        store = Store.open(folder / "store")
+        try:
+            yield Counted(create_app(store, token=None, fetch=fetched_there))
+        finally:
+            store.close()
+        return
+    script = Script(memories=[{"filename": "tea.md", "name": "Tea", "content": "Tea.", "type": "user"}])
+    script.reflection = {"outcome": "success", "summary": "Tea.", "shouldRecordEpisode": True}
+    daemon = FakeDaemon(T, llm=script, pages={URL: ("text/plain", NOTE.encode())})
+    if dialect != "daemon":
+        daemon.without(f"POST {BRAIN}/ingest/url")
+    yield Counted(daemon.app())
+
+
+async def fetched_there(url: str) -> PlatformPage:
+    return PlatformPage(url, "text/plain", NOTE.encode())
+
+
+async def fetched_here(url: str) -> Page:
+    return Page(url, "text/plain", NOTE.encode())
+
+
+@asynccontextmanager
+async def brain_on(url: str, folder: Path) -> AsyncIterator[Brain]:
+    async def endpoint() -> Endpoint:
+        return Endpoint(url)
+
+    upstream = Upstream((PLATFORM, DAEMON), endpoint)
+    try:
+        yield Brain(upstream, roots=Roots((folder,)), fetch=fetched_here)
+    finally:
+        await upstream.close()
+
+
+async def counted(dialect: str) -> dict[str, tuple[int, int]]:
+    """For each case the requests until its answer, and those after it."""
+    counts: dict[str, tuple[int, int]] = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "otters.txt").write_text(NOTE, encoding="utf-8")
+        with platform(dialect, folder) as app, listening(app) as url:
+            async with brain_on(url, folder) as brain:
+                await brain.create_brain(Call(), "b", "b", "private")
+                # Once by slug, so that the id behind it is known.
+                await brain.search(Call(), "b", {"query": "x"})
+                for name, do in CASES.items():
+                    before = app.requests
+                    await do(brain, Call())
+                    answered = app.requests
+                    await brain.close(10)
+                    counts[name] = (answered - before, app.requests - answered)
+    return counts
+
+
+async def table() -> str:
+    columns = [await counted(dialect) for dialect in DIALECTS]
+    rows = [f"| Tool | {' | '.join(DIALECTS)} |", "|---" * (1 + len(DIALECTS)) + "|"]
+    rows += [f"| {name} | {' | '.join(_cell(*column[name]) for column in columns)} |" for name in CASES]
+    return "\n".join(rows)
+
+
+def _cell(answered: int, after: int) -> str:
+    return f"{answered}, and {after} after the answer" if after else str(answered)
+
+
+def with_table(text: str, made: str) -> str:
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    assert pattern.search(text), "ARCHITECTURE.md has no place for the table of requests"
+    return pattern.sub(lambda _match: f"{BEGIN}\n{made}\n{END}", text)
+
+
+if __name__ == "__main__":
+    ARCHITECTURE.write_text(
+        with_table(ARCHITECTURE.read_text(encoding="utf-8"), asyncio.run(table())), encoding="utf-8"
+    )

@@ -1,0 +1,183 @@
+"""Files and pages on platforms that take what they are given."""
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from gateway.errors import Absent, GatewayError
+from gateway.operations import Args, JsonObject, Op
+from gateway.steps import ingesting
+from gateway.upstream.dialect import Upload
+from tests.gateway.steps.inmemory import BRAIN, Fault, InMemory, lost, refusal
+
+BODY = b"# Otters\n\nThey hold hands."
+SHA256 = hashlib.sha256(BODY).hexdigest()
+PATH = f"raw/documents/my-otters-{SHA256[:12]}.md"
+
+
+def taking() -> InMemory:
+    """Stores a file under the name it is given, as such platforms do."""
+
+    def ingest(args: Args) -> JsonObject:
+        path = f"raw/documents/{args['upload'].name}.md"
+        work.files[path] = args["upload"].body
+        return {"status": "completed", "document_id": path, "path": path, "chunk_count": 1, "reused": False}
+
+    work = InMemory(answers={Op.INGEST_TEXT: ingest})
+    return work
+
+
+def file(name: str = "My Otters.md", content_type: str = "text/markdown", body: bytes = BODY) -> dict[str, Any]:
+    return {"brain": BRAIN, "upload": Upload(name, content_type, body)}
+
+
+async def test_a_file_is_ingested_under_a_name_that_only_this_file_has() -> None:
+    work = taking()
+    answer = await ingesting.ingest_as_text(work, file())
+    assert (answer["path"], answer["hash"], answer["chunk_count"]) == (PATH, SHA256, 1)
+    assert work.files == {PATH: BODY}
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("My Otters.md", "my-otters"),
+        ("archive.tar.gz", "archive-tar"),
+        ("README", "readme"),
+        (".env", "env"),
+        ("../../etc/passwd", "file"),
+        ("日本.md", "file"),
+        ("x" * 500 + ".md", "x" * 64),
+    ],
+)
+async def test_a_file_name_becomes_a_slug(name: str, stem: str) -> None:
+    work = taking()
+    assert (await ingesting.ingest_as_text(work, file(name)))["path"] == f"raw/documents/{stem}-{SHA256[:12]}.md"
+
+
+async def test_two_files_of_one_name_are_two() -> None:
+    work = taking()
+    await ingesting.ingest_as_text(work, file())
+    await ingesting.ingest_as_text(work, file(body=b"other"))
+    assert sorted(work.files.values()) == sorted([BODY, b"other"])
+
+
+async def test_the_same_file_again_is_reused() -> None:
+    work = taking()
+    await ingesting.ingest_as_text(work, file())
+    again = await ingesting.ingest_as_text(work, file())
+    assert (again["reused"], again["path"], again["document_id"], again["hash"]) == (True, PATH, PATH, SHA256)
+    assert again["status"] == "completed"
+    assert work.ops.count(Op.INGEST_TEXT) == 1
+
+
+async def test_html_is_read_here() -> None:
+    work = taking()
+    html = b"<html><body><h1>Otters</h1><p>They <b>swim</b>.</p></body></html>"
+    answer = await ingesting.ingest_as_text(work, file("otters.html", "text/html", html))
+    assert answer["hash"] == hashlib.sha256(html).hexdigest()
+    (stored,) = work.files.values()
+    assert stored.strip() == b"# Otters\n\nThey **swim**."
+    assert next(args for op, args in work.sent if op is Op.INGEST_TEXT)["upload"].content_type == "text/markdown"
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "application/pdf"])
+async def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_stored(content_type: str) -> None:
+    work = taking()
+    error = await refusal(ingesting.ingest_as_text(work, file("x", content_type, b" ")))
+    assert (error.code, error.retryable) == ("validation_error", False)
+    assert work.files == {}
+
+
+@pytest.mark.parametrize("content_type", ["text/markdown", "text/plain", "application/json", "image/png"])
+async def test_anything_else_is_sent_as_it_is(content_type: str) -> None:
+    work = taking()
+    await ingesting.ingest_as_text(work, file("x.bin", content_type, b"\x89\xff"))
+    assert list(work.files.values()) == [b"\x89\xff"]
+
+
+async def test_a_platform_that_cannot_tell_what_it_has_is_sent_the_file() -> None:
+    work = taking()
+    work.gone = {Op.STAT_DOCUMENT}
+    assert (await ingesting.ingest_as_text(work, file()))["path"] == PATH
+
+
+@pytest.mark.parametrize("code", ["timeout", "no_brain", "forbidden"])
+async def test_a_file_is_not_sent_where_nobody_could_look(code: str) -> None:
+    work = taking().fails(Op.STAT_DOCUMENT, code)
+    assert (await refusal(ingesting.ingest_as_text(work, file()))).code == code
+    assert Op.INGEST_TEXT not in work.ops
+
+
+async def test_a_file_whose_answer_was_lost_is_looked_for() -> None:
+    work = taking().fails(Op.INGEST_TEXT, lost(done=True))
+    answer = await ingesting.ingest_as_text(work, file())
+    assert (answer["path"], answer["hash"], answer["reused"]) == (PATH, SHA256, False)
+
+
+@pytest.mark.parametrize("look", ["not_found", "timeout", Fault(Absent(), passed_over=1)], ids=str)
+async def test_a_file_that_is_not_found_again_is_not_known_and_may_be_sent_again(look: Fault | str) -> None:
+    work = taking().fails(Op.INGEST_TEXT, lost(done=False))
+    work.fails(Op.STAT_DOCUMENT, look if isinstance(look, Fault) else Fault(GatewayError(look), passed_over=1))
+    error = await refusal(ingesting.ingest_as_text(work, file()))
+    assert (error.code, error.retryable) == ("outcome_unknown", True)
+
+
+@pytest.mark.parametrize(("code", "retryable"), [("payload_too_large", False), ("timeout", True), ("forbidden", False)])
+async def test_a_refused_file_is_told_as_it_is(code: str, retryable: bool) -> None:
+    work = taking().fails(Op.INGEST_TEXT, code)
+    error = await refusal(ingesting.ingest_as_text(work, file()))
+    assert (error.code, error.retryable) == (code, retryable)
+    assert work.ops == [Op.STAT_DOCUMENT, Op.INGEST_TEXT]
+
+
+# Pages, by a platform that fetches them.
+
+URL = "https://a.example/"
+
+
+def fetching(**result: Any) -> InMemory:
+    def ingest(_args: Args) -> JsonObject:
+        work.files["raw/documents/otters.md"] = BODY
+        return {"status": "completed", "path": "raw/documents/otters.md", **result}
+
+    work = InMemory(answers={Op.INGEST_URL: ingest})
+    return work
+
+
+async def ingested(work: InMemory) -> JsonObject:
+    return await ingesting.ingest_by_server(work, {"brain": BRAIN, "url": URL})
+
+
+async def test_a_url_is_looked_at_before_anybody_is_sent_there() -> None:
+    work = fetching()
+    await ingested(work)
+    assert work.vetted == [URL]
+    work = fetching()
+    work.blocked = {URL}
+    assert (await refusal(ingested(work))).code == "fetch_blocked"
+    assert work.sent == []
+
+
+async def test_the_hash_is_that_of_what_was_stored() -> None:
+    answer = await ingested(fetching())
+    assert (answer["path"], answer["result"]["hash"]) == ("server", SHA256)
+
+
+async def test_a_hash_that_the_platform_tells_is_passed_on() -> None:
+    work = fetching(hash="theirs")
+    assert (await ingested(work))["result"]["hash"] == "theirs"
+    assert work.ops == [Op.INGEST_URL]
+
+
+@pytest.mark.parametrize("look", ["not_found", "timeout", "upstream_error", Fault(Absent())], ids=str)
+async def test_a_page_that_cannot_be_read_back_is_stored_all_the_same(look: Fault | str) -> None:
+    """Were its absence passed on, the page would be fetched and stored a second time."""
+    answer = await ingested(fetching().fails(Op.READ_DOCUMENT, look))
+    assert answer == {"path": "server", "result": {"status": "completed", "path": "raw/documents/otters.md"}}
+
+
+async def test_an_answer_without_a_path_is_passed_on() -> None:
+    work = InMemory(answers={Op.INGEST_URL: lambda _: {"status": "queued", "job_id": "j"}})
+    assert await ingested(work) == {"path": "server", "result": {"status": "queued", "job_id": "j"}}
