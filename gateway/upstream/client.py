@@ -16,8 +16,8 @@ from gateway.errors import Absent, GatewayError, StreamBroken
 from gateway.operations import READS, Args, JsonObject, JsonValue, Op
 from gateway.upstream.detect import Answer, Detector
 from gateway.upstream.dialect import Body, Dialect, Route, json_object
-from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, problem_of
-from gateway.upstream.retry import NOT_SENT, retrying
+from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
+from gateway.upstream.retry import NOT_SENT, Collided, retrying
 from gateway.upstream.spelling import readable
 from gateway.upstream.sse import frames
 from gateway.upstream.verdict import Verdict
@@ -204,6 +204,8 @@ class Upstream:
                     request = await self._request(call, op, route, args)
                     response = await self._http.send(request, stream=True)
                     body = await _read_whole(response)
+                    if is_collision(op, response, body):
+                        raise Collided
         if response.status_code >= 300 or verdict.denies(response, body):
             raise _refused(op, response, body, verdict)
         return {} if response.status_code == 204 and op is not Op.READ_DOCUMENT else _parsed(op, body)
@@ -216,6 +218,9 @@ class Upstream:
                 yield
         except TimeoutError as error:
             raise _lost(op, "timeout") from error
+        except Collided as error:
+            # Whoever won may have written the very same.
+            raise GatewayError("outcome_unknown") from error
         except httpx.HTTPError as error:
             if isinstance(error, httpx.ConnectError):
                 self._detector.distrust()

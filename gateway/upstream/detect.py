@@ -103,7 +103,8 @@ class Detector:
 
     async def _has_brain(self, call: Call, verdict: Verdict) -> bool:
         """Whether a route that other brains have is there for the brain of this call, as far as can be told."""
-        known = next((route for route in verdict.dialect.routes.values() if route.name in verdict.present), None)
+        harmless = (verdict.dialect.routes[op] for op in _HARMLESS if op in verdict.dialect.routes)
+        known = next((route for route in harmless if route.name in verdict.present), None)
         if known is None or call.brain is None:
             return True
         answer = await self._probe(call, known.method, known.fill({"brain": call.brain}))

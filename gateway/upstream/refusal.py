@@ -50,6 +50,14 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
         return None
 
 
+def is_collision(op: Op, response: httpx.Response, body: bytes) -> bool:
+    """Whether a write lost a race for a temporary file, as on one make of the daemon: it may be made again."""
+    if op is not Op.WRITE_DOCUMENT or response.status_code not in {400, 500}:
+        return False
+    detail = str((problem_of(response, body) or {}).get("detail"))
+    return ".tmp" in detail and "no such file" in detail
+
+
 def says_no_such_route(response: httpx.Response, problem: JsonObject | None) -> bool:
     """Absence of a route, as opposed to absence of a brain or a document.
 

@@ -10,8 +10,12 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _ATTEMPTS = 3
 
 
+class Collided(Exception):
+    """Two writes to one path met on the platform's disk, and this one was not made."""
+
+
 def _may_repeat(op: Op, error: BaseException) -> bool:
-    if isinstance(error, NOT_SENT):
+    if isinstance(error, (*NOT_SENT, Collided)):
         return True
     # A kept-alive connection that the platform closed under us looks like this.
     return op in READS and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
