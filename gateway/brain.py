@@ -166,7 +166,7 @@ class Brain:
 
     async def dialect(self, call: Call) -> tuple[str, str]:
         """Which dialect the platform speaks, and what that leaves open."""
-        dialect = (await self._upstream.verdict(call)).dialect
+        dialect = (await self._upstream.examined(call)).dialect
         return dialect.name, dialect.caveat
 
     async def choice(self, call: Call) -> tuple[str, str]:

@@ -3,10 +3,11 @@
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
-from gateway.operations import JsonObject
+from gateway.operations import JsonObject, Op
 from gateway.surfaces.base import Surface
 
 URI = "brains://capabilities"
+_OWN_FETCH = Op.FETCH_PAGE.value.replace("_", " ")
 
 # code -> what a person does about it; the rest is said by the message.
 _REMEDIES = {
@@ -45,7 +46,7 @@ async def capabilities(brain: Brain, surface: Surface, call: Call) -> JsonObject
 
 async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
     if not surface.offers(name):
-        how = "not offered here: set BRAINS_INGEST_ROOTS to the directories it may read"
+        how = "no directory is open to it here"
         return [{"tool": name, "case": "", "served": False, "route": None, "how": how, "missing": []}]
     rows = []
     for use in surface.uses()[name]:
@@ -58,9 +59,16 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
 
 
 def _unserved(row: JsonObject) -> JsonObject:
-    lacking = row["how"] or f"the platform lacks {', '.join(row['missing'])}"
-    message = f"{row['tool']} cannot be served: {lacking}."
-    return {"code": "not_implemented", "message": message, "remedy": _REMEDIES["not_implemented"]}
+    lacking = [name for name in row["missing"] if name != _OWN_FETCH]
+    why = row["how"] or f"the platform lacks {', '.join(lacking)}"
+    message = f"{row['tool']} cannot be served: {why}."
+    if row["how"]:
+        remedy = "Set BRAINS_INGEST_ROOTS to the directories it may read."
+    elif _OWN_FETCH in row["missing"]:
+        remedy = "Set BRAINS_FETCH=on, so that the gateway fetches pages itself."
+    else:
+        remedy = _REMEDIES["not_implemented"]
+    return {"code": "not_implemented", "message": message, "remedy": remedy}
 
 
 def _problem(error: GatewayError) -> JsonObject:

@@ -134,6 +134,10 @@ class Upstream:
         finally:
             await response.aclose()
 
+    async def examined(self, call: Call) -> Verdict:
+        """What is known of the platform once every route was looked at."""
+        return await self._detector.examined(call)
+
     async def verdict(self, call: Call) -> Verdict:
         """What is known of the platform."""
         return await self._detector.verdict(call)

@@ -77,6 +77,15 @@ class Detector:
                 ) from error
             return self.known
 
+    async def examined(self, call: Call) -> Verdict:
+        """What is known once every route was looked at, also of a platform whose dialect was given.
+
+        Raises:
+            GatewayError: the platform cannot be reached, or lets nobody in.
+        """
+        verdict = await self.verdict(call)
+        return verdict if verdict.nowhere or len(self._dialects) > 1 else await self._found_out(call)
+
     async def corrected(self, call: Call, verdict: Verdict, route: Route) -> Verdict:
         """What to believe now that a route answered as if it were not there.
 
@@ -129,10 +138,12 @@ class Detector:
 
     def _ended(self, running: "asyncio.Future[Verdict]") -> None:
         self._running = None
-        if running.cancelled():
+        if running.cancelled() or (len(self._dialects) == 1 and running.exception() is not None):
             return
         if running.exception() is None:
             self.known = running.result()
+            if len(self._dialects) == 1:
+                self.known.until = float("inf")
         elif self.known is not None:
             # What was known is all there is; not every call shall ask again.
             self.known.until = self._clock() + _PROVISIONAL_SECONDS
@@ -254,7 +265,7 @@ class Search:
 
         def likelihood(dialect: Dialect) -> tuple[float, bool]:
             own = {route.name for route in dialect.routes.values()} - shared
-            return len(own & there) / len(own), any(dialect.brain_key in brain for brain in brains or [])
+            return len(own & there) / max(len(own), 1), any(dialect.brain_key in brain for brain in brains or [])
 
         best = max(self._dialects, key=likelihood)
         is_plain = {media_type for _, media_type, _ in nowhere} == {"text/plain"}

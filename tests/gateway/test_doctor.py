@@ -91,6 +91,25 @@ def test_what_is_missing_is_said_tool_by_tool_and_is_an_exit_code(tmp_path: Path
     assert unserved == ["memory_ingest_url", "memory_consolidate"]
 
 
+@pytest.mark.parametrize("dialect", ["platform", "daemon"])
+def test_a_dialect_that_was_given_is_looked_at_too(tmp_path: Path, dialect: str) -> None:
+    with daemon() as (fake, url):
+        fake.without(f"POST {BRAIN}/reflect")
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_DIALECT=dialect)
+    assert (code, found["dialect"]) == (1, dialect)
+    unserved = {row["tool"] for row in found["tools"] if not row["served"]}
+    if dialect == "daemon":
+        assert unserved == {"memory_reflect"}
+    else:
+        assert unserved >= {"memory_search", "memory_reflect", "memory_ingest_file"}
+
+
+def test_a_brain_that_may_not_fetch_cannot_ingest_pages(tmp_path: Path) -> None:
+    code, found = report(tmp_path, BRAINS_FETCH="off")
+    assert code == 1
+    assert [row["tool"] for row in found["tools"] if not row["served"]] == ["memory_ingest_url"]
+
+
 @pytest.mark.parametrize(
     ("brains", "settings", "brain"),
     [
