@@ -392,6 +392,7 @@ async def test_what_goes_on_after_an_answer_is_seen_through_when_the_gateway_end
         answer = await brain.append_messages(call, "main", "s", [{"role": "user", "content": "x"}], None)
         assert (answer["extraction"], call.route) == ("started", "POST /v1/brains/{brain}/documents/append")
         await asyncio.to_thread(extracting.wait)
+        assert call.route == "POST /v1/brains/{brain}/documents/append", "what goes on later is another call"
         closing = asyncio.ensure_future(brain.close(30))
         await asyncio.sleep(0)
         assert not closing.done()
@@ -402,7 +403,6 @@ async def test_what_goes_on_after_an_answer_is_seen_through_when_the_gateway_end
             "POST /v1/brains/main/documents/append",
         ]
         assert b'"through":1' in log[-1]
-        assert call.route == "POST /v1/brains/{brain}/documents/append", "what goes on later is another call"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway import names, notes
@@ -65,6 +65,8 @@ def document(**other: Any) -> dict[str, Any]:
 
 @UNHURRIED
 @given(documents)
+@example({"title": "x", "content": "\n\n\nx\n\n", "tags": []})
+@example({"title": "x", "content": "\r\n---\r\nx", "tags": []})
 def test_what_is_rendered_is_read_again(wanted: dict[str, Any]) -> None:
     note = notes.parsed(notes.rendered(wanted, MOMENT))
     assert note.content == wanted["content"]

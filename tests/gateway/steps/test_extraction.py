@@ -135,6 +135,15 @@ async def test_a_message_that_is_refused_is_passed_over_and_takes_no_other_with_
     assert (await read_log(work, BRAIN, "s")).extracted == messages
 
 
+async def test_what_follows_a_message_that_is_refused_is_sent_together_again() -> None:
+    work = Proposing()
+    said = [f"m{n:02}" for n in range(20)]
+    work.poison = said[0]
+    await say(work, *said)
+    await work.after_the_answer()
+    assert [len(args["messages"]) for op, args in work.sent if op is Op.EXTRACT] == [20, 10, 5, 2, 1, 19]
+
+
 @pytest.mark.parametrize("code", ["unauthorized", "upstream_error", "rate_limited", "timeout", "not_found"])
 async def test_any_other_failure_passes_nothing_over(code: str) -> None:
     work = Proposing().fails(Op.EXTRACT, code)

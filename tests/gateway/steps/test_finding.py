@@ -258,8 +258,10 @@ async def test_what_was_said_in_the_session_has_a_say() -> None:
 
 
 async def test_no_more_is_recalled_than_was_asked_for() -> None:
-    work = searching(*(hit(f"{n}.md") for n in range(9)))
-    work.files[LOG] = logged("river")
+    def search(args: Args) -> JsonObject:
+        return {"hits": [hit(f"{args['query']}-{n}.md") for n in range(args["top_k"])]}
+
+    work = InMemory({LOG: logged("river")}, {Op.SEARCH: search})
     answer = await finding.recall_with_log(work, query(session_id="s", top_k=3))
     assert len(answer["chunks"]) == 3
 

@@ -83,7 +83,7 @@ async def test_a_torn_line_takes_no_other_with_it(kept: int) -> None:
         b'{"kind": ["message"]}',
         b'{"kind": "extracted", "through": "all"}',
         b'{"kind": "extracted"}',
-        b'{"kind": "closed", "answer": "yes", "messages": 1}',
+        b'{"kind": "closed", "answer": "yes", "messages": 2}',
         b"[" * 100_000,
     ],
     ids=lambda bad: ascii(bad[:40]),

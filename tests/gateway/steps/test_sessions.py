@@ -221,7 +221,7 @@ async def test_a_reflection_that_says_something_is_a_result(result: JsonObject) 
 
 async def test_closing_twice_reflects_once_and_says_the_same() -> None:
     work = reflecting(REFLECTION)
-    await sessions.append_to_log(work, said("a"))
+    await sessions.append_to_log(work, said("a", "b"))
     first = await closed(work)
     assert await closed(work) == first
     assert work.ops.count(Op.REFLECT) == 1

@@ -353,6 +353,12 @@ async def test_where_looking_before_a_write_fails_nothing_is_written(
     assert set(bad.requests) <= LOOKS
 
 
+async def test_a_document_that_is_answered_with_no_content_is_there_and_empty(tmp_path: Path) -> None:
+    bad = Bad(reply(b"{}"), looks=b"HTTP/1.1 204 No Content\r\n\r\n")
+    check_error(await called(bad, "memory_remember", "daemon", tmp_path), "conflict")
+    assert set(bad.requests) <= LOOKS
+
+
 OTHERS: dict[str, dict[str, Any]] = {
     "top": {"brain_id": "theirs", "brainId": "theirs", "hits": [], "chunks": []},
     "hit": {"hits": [{"path": "a", "brain_id": "theirs"}], "chunks": [{"path": "a", "brainId": "theirs"}]},

@@ -31,6 +31,7 @@ from tests.gateway.upstream.platforms import (
     Wild,
     names_of,
     picture,
+    problem,
     reaching,
     refused,
     says_detail,
@@ -201,6 +202,16 @@ async def test_a_platform_behind_a_prefix_may_say_the_path_without_it(dialect: s
     platform = wild(dialect, no_route=says_inner_path, prefix="/api")
     with listening(platform.app()) as url:
         verdict = await verdict_on(url + "/api")
+    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_platform_behind_a_proxy_may_say_a_path_that_nobody_sent(dialect: str) -> None:
+    def no_route(request: Any) -> Response:
+        return problem(404, f"no route for {request.method} /internal/{request.url.path.split('/', 4)[-1]}")
+
+    with listening(wild(dialect, no_route=no_route).app()) as url:
+        verdict = await verdict_on(url)
     assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
 
 

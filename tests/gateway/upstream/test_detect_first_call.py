@@ -35,7 +35,7 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
-SOON = Deadlines(probe=0.3, connect=0.3)
+SOON = Deadlines(probe=2, connect=2)
 SEARCH = {"brain": "notes", "query": "x"}
 
 

@@ -185,6 +185,7 @@ async def test_a_question_that_a_replaced_platform_refuses_makes_it_be_looked_at
                 await asked(upstream)
             assert await asked(upstream) == "from the daemon"
             served = switch.served
+            clock.now += 59
             assert (await refused(upstream, Op.SEARCH, {**SEARCH, "query": ""})).code == "validation_error"
             assert (await refused(upstream, Op.SEARCH, {**SEARCH, "query": ""})).code == "validation_error"
             assert switch.served == served + 2
@@ -251,6 +252,7 @@ async def test_a_route_that_goes_while_looking_again_fails_is_lost_alone(status:
             platform.says[LIST] = lambda _request: problem(status, "not now", "x")
             assert await is_absent(upstream, Op.CONSOLIDATE, NOTES)
             assert CONSOLIDATE in verdict.absent
+            assert platform.requests[STAGE_ONE:] == [CONSOLIDATE, LIST]
             assert verdict.present == names_of(PLATFORM) - {CONSOLIDATE}
             assert await upstream.send(Call(), Op.COMPILE, NOTES) == {"done": True}
 
@@ -308,6 +310,22 @@ async def test_an_unknown_brain_takes_no_route_from_the_others(say: Say) -> None
             assert await is_absent(upstream, Op.COMPILE, NOTES)
             assert await is_absent(upstream, Op.COMPILE, NOTES)
             assert len(platform.requests) == 2
+
+
+async def test_whether_a_brain_is_there_is_asked_by_a_route_that_changes_nothing() -> None:
+    recall = f"POST {BRAIN}/sessions/{{session_id}}/recall"
+    gone = {f"GET {BRAIN}/search", f"POST {BRAIN}/compile"}
+    platform = Wild(names_of(PLATFORM) - gone, no_brain=says_detail, no_route=says_detail)
+    for early in (recall, CONSOLIDATE):
+        platform.says[early] = lambda _request: JSONResponse({"detail": []}, 422)
+    with listening(platform.app()) as url:
+        async with reaching(url) as upstream:
+            assert {recall, CONSOLIDATE} < (await upstream.verdict(Call())).present
+            platform.says.clear()
+            del platform.requests[:]
+            assert await is_absent(upstream, Op.COMPILE, NOTES)
+    assert platform.requests == [f"POST {BRAIN}/compile", f"POST {BRAIN}/documents"]
+    assert platform.brains == {"notes": {"a.md": "A"}}
 
 
 @BLURRED
