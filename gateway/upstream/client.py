@@ -15,10 +15,9 @@ from gateway.caller import Call
 from gateway.errors import Absent, GatewayError, StreamBroken
 from gateway.operations import READS, Args, JsonObject, JsonValue, Op
 from gateway.upstream.detect import Answer, Detector
-from gateway.upstream.dialect import Body, Dialect, Route, json_object
+from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
 from gateway.upstream.retry import NOT_SENT, Collided, retrying
-from gateway.upstream.spelling import readable
 from gateway.upstream.sse import frames
 from gateway.upstream.verdict import Verdict
 
@@ -289,7 +288,7 @@ def _parsed(op: Op, body: bytes) -> JsonValue:
     if op is Op.READ_DOCUMENT:
         return {"body": body}
     try:
-        return readable(body)
+        return parsed_json(body)
     except ValueError as error:
         raise GatewayError("upstream_error", "The platform's answer is not JSON.") from error
 

@@ -15,9 +15,8 @@ import structlog
 from gateway.caller import Call
 from gateway.errors import GatewayError
 from gateway.operations import JsonObject, Op
-from gateway.upstream.dialect import Dialect, Route, json_object
+from gateway.upstream.dialect import Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import from_refusal, problem_of
-from gateway.upstream.spelling import readable
 from gateway.upstream.verdict import Fingerprint, Verdict, fingerprint, names_no_route
 
 log = structlog.get_logger()
@@ -224,7 +223,7 @@ class Search:
         if response.status_code >= 300:
             raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
         try:
-            items = (json_object(readable(body)) or {}).get("items")
+            items = (json_object(parsed_json(body)) or {}).get("items")
         except ValueError:
             items = None
         if not isinstance(items, list):

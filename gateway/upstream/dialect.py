@@ -11,6 +11,8 @@ from gateway.operations import Args, JsonObject, JsonValue, Op
 
 Frames = AsyncGenerator[JsonObject, None]
 
+# What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
+_DEEPEST = 100
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -123,17 +125,34 @@ def json_object(answer: Any) -> JsonObject | None:
 
 
 def parsed_json(text: bytes | str) -> JsonValue:
-    """A platform's JSON.
+    """A platform's JSON that can be passed on.
 
     Raises:
-        ValueError: it is not JSON, or nested past what can be read.
+        ValueError: it is not JSON, or nested too deeply.
     """
     text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
+        raise ValueError("nested too deeply")
     return _whole(value) if _HALF_PAIR.search(text) else value
+
+
+def _no_number(name: str) -> JsonValue:
+    """NaN and the infinities are no JSON: what holds them could not be passed on."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _is_deep(value: JsonValue) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        holders = [held for held in level if isinstance(held, dict | list)]
+        if not holders:
+            return False
+        level = [inner for held in holders for inner in (held.values() if isinstance(held, dict) else held)]
+    return True
 
 
 def _whole(value: JsonValue) -> JsonValue:

@@ -9,8 +9,7 @@ import httpx
 
 from gateway.errors import CATALOGUE, GatewayError
 from gateway.operations import READS, JsonObject, Op
-from gateway.upstream.dialect import json_object
-from gateway.upstream.spelling import readable
+from gateway.upstream.dialect import json_object, parsed_json
 
 _CODE_BY_STATUS = {
     400: "validation_error",
@@ -45,7 +44,7 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
     if "json" not in response.headers.get("content-type", ""):
         return None
     try:
-        return json_object(readable(body))
+        return json_object(parsed_json(body))
     except ValueError:
         return None
 

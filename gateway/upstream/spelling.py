@@ -1,41 +1,11 @@
 """From the spellings platforms use to the canonical one: snake_case keys, and lists that are lists."""
 
-import math
 import re
 
 from gateway.errors import GatewayError
 from gateway.operations import JsonObject, JsonValue
-from gateway.upstream.dialect import parsed_json
 
-# What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
-_DEEPEST = 100
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def readable(body: bytes | str) -> JsonValue:
-    """A platform's JSON that can be passed on.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
-    """
-    try:
-        value = parsed_json(body)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    brackets = body.count(b"[") + body.count(b"{") if isinstance(body, bytes) else body.count("[") + body.count("{")
-    if brackets > _DEEPEST and _is_deep(value):
-        raise ValueError("nested too deeply")
-    return value
-
-
-def _is_deep(value: JsonValue) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST + 1):
-        holders = [held for held in level if isinstance(held, dict | list)]
-        if not holders:
-            return False
-        level = [inner for held in holders for inner in (held.values() if isinstance(held, dict) else held)]
-    return True
 
 
 def snake(key: str) -> str:
@@ -83,7 +53,7 @@ def text(answer: JsonObject, key: str) -> str | None:
 
 
 def number(answer: JsonObject, key: str) -> int | float:
-    """A number; 0 where there is none, or where it is not finite.
+    """A number; 0 where there is none.
 
     Raises:
         GatewayError: upstream_error, when it is something else.
@@ -92,5 +62,5 @@ def number(answer: JsonObject, key: str) -> int | float:
     if found is None:
         return 0
     if isinstance(found, int | float) and not isinstance(found, bool):
-        return 0 if isinstance(found, float) and not math.isfinite(found) else found
+        return found
     raise GatewayError("upstream_error", "The platform's answer holds something else where a number belongs.")

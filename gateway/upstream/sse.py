@@ -9,7 +9,7 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from gateway.errors import CATALOGUE, StreamBroken
 from gateway.operations import JsonObject
-from gateway.upstream.spelling import readable
+from gateway.upstream.dialect import parsed_json
 
 # Some platforms send the whole text of every note they looked at in one event.
 EVENT_BYTES = 48 * 1024 * 1024
@@ -87,7 +87,7 @@ async def _whole(response: httpx.Response) -> JsonObject:
             body += chunk
             if len(body) > WHOLE_BYTES:
                 raise StreamBroken("upstream_error", "The platform's answer is too large.")
-        if isinstance(answer := readable(bytes(body)), dict) and isinstance(answer.get("answer"), str):
+        if isinstance(answer := parsed_json(bytes(body)), dict) and isinstance(answer.get("answer"), str):
             return answer
     except ValueError:
         pass
@@ -112,7 +112,7 @@ def _frame(event: ServerSentEvent) -> JsonObject | None:
     if not event.data:
         return None
     try:
-        if not isinstance(data := readable(event.data), dict):
+        if not isinstance(data := parsed_json(event.data), dict):
             raise ValueError("not an object")
     except ValueError as error:
         if event.event not in _FRAMES:
