@@ -15,6 +15,7 @@ from gateway.work import Work
 _FRONT_BYTES: Final = 64 * 1024
 PUT_BYTES: Final = 2 * 1024 * 1024 - _FRONT_BYTES
 BATCH_BYTES: Final = 8 * 1024 * 1024 - _FRONT_BYTES
+_NEEDED: Final = frozenset({"id", "path", "byte_size"})
 _DOUBT: Final = frozenset({"conflict", "outcome_unknown"})
 _writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -27,13 +28,13 @@ def fits_a_put(document: Args) -> bool:
 async def by_record(work: Work, document: Args) -> JsonObject:
     """By a platform that keeps a record of each document, and refuses a path that is taken."""
     try:
-        return await work.send(Op.CREATE_DOCUMENT, document)
+        return _complete(await work.send(Op.CREATE_DOCUMENT, document), document)
     except GatewayError as error:
         if error.code not in _DOUBT:
             raise
         # The same write may have been made before, or just now with its answer lost: look.
         if (stored := await _recorded(work, document)) is not None:
-            return {**stored, "reused": True}
+            return {**_complete(stored, document), "reused": True}
         raise _doubtful(error) from None
 
 
@@ -130,6 +131,12 @@ def _is_the_same(found: JsonObject, wanted: Args) -> bool:
         and found.get("title") == wanted["title"]
         and (found.get("metadata") or {}).get("tags") == wanted["metadata"].get("tags")
     )
+
+
+def _complete(record: JsonObject, document: Args) -> JsonObject:
+    """A platform's record with what a receipt needs, where it says that much less: it is stored all the same."""
+    known = {key: value for key, value in notes.record(document, notes.now()).items() if key in _NEEDED}
+    return {**record, **{key: value for key, value in known.items() if not isinstance(record.get(key), type(value))}}
 
 
 def _findable(work: Work, record: JsonObject) -> JsonObject:

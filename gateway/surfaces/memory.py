@@ -18,8 +18,18 @@ from gateway.surfaces import memory_text as text
 from gateway.surfaces.base import Surface, Use, tool
 from gateway.upstream.dialect import Upload
 
-_RETRIEVED_KEYS = ("chunk_id", "document_id", "score", "preview")
-_CITATION_KEYS = ("type", "chunk_id", "document_id", "answer_start", "answer_end", "quote")
+# Fields of the contract, with what stands where a platform says nothing.
+_HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
+_BRAIN: JsonObject = {"id": "", "slug": "", "name": "", "visibility": "private"}
+_RETRIEVED: JsonObject = {"chunk_id": "", "document_id": "", "score": 0.0, "preview": ""}
+_CITATION: JsonObject = {
+    "type": "citation",
+    "chunk_id": "",
+    "document_id": "",
+    "answer_start": 0,
+    "answer_end": 0,
+    "quote": "",
+}
 _PREVIEW_LENGTH = 512
 _MEDIA_TYPES = {
     "markdown": "text/markdown",
@@ -55,7 +65,8 @@ class Memory(Surface):
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "session_id": args.session_id}
         answer = await self._brain.recall(call, args.brain, query)
         if "chunks" in answer:
-            return ToolResult(_noted(text.hits(_listed(answer, "chunks")), call), answer)
+            chunks = _filled_list(answer, "chunks", _HIT)
+            return ToolResult(_noted(text.hits(chunks), call), {**answer, "chunks": chunks})
         return _searched(answer, args.query, call)
 
     @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
@@ -111,12 +122,13 @@ class Memory(Surface):
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
     async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> ToolResult:
         brain = await self._brain.create_brain(call, args.name, args.slug, args.visibility)
-        return ToolResult(text.created(brain), brain | _stored(call))
+        return ToolResult(text.created(brain), _filled(brain, _BRAIN) | _stored(call))
 
     @tool(schema.LIST_BRAINS, Use("list_brains"))
     async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> ToolResult:
         answer = await self._brain.list_brains(call)
-        return ToolResult(text.brains(answer["items"]), answer)
+        brains = _filled_list(answer, "items", _BRAIN)
+        return ToolResult(text.brains(brains), {**answer, "items": brains})
 
     @tool(schema.ASK, Use("ask"))
     async def ask(self, args: schema.AskInput, call: Call) -> ToolResult:
@@ -135,7 +147,7 @@ class Memory(Surface):
                         await session.report_progress(len(deltas), message=str(frame.get("delta", "")))
                         deltas.append(str(frame.get("delta", "")))
                     case "citation":
-                        citations.append({key: frame[key] for key in _CITATION_KEYS if key in frame})
+                        citations.append(_only(_CITATION, frame))
                     case "done":
                         done = frame
         answer = done["answer"] if isinstance(done.get("answer"), str) else "".join(deltas)
@@ -165,22 +177,40 @@ def _with_status(result: JsonObject) -> JsonObject:
     return {**result, "status": "queued" if result.get("status") == "queued" else "completed"}
 
 
-def _listed(answer: JsonObject, key: str) -> list[JsonObject]:
+def _filled(found: JsonObject, fields: JsonObject) -> JsonObject:
+    """With every field of the contract: what the platform left out is empty, what it garbled is an error of its."""
+    missing = {}
+    for name, empty in fields.items():
+        value = found.get(name)
+        kinds = (int, float) if isinstance(empty, float) else type(empty)
+        if value is None:
+            missing[name] = empty
+        elif not isinstance(value, kinds) or isinstance(value, bool):
+            raise GatewayError("upstream_error", f"The platform's answer holds something else where {name} belongs.")
+    return {**found, **missing} if missing else found
+
+
+def _only(fields: JsonObject, found: JsonObject) -> JsonObject:
+    filled = _filled(found, fields)
+    return {name: filled[name] for name in fields}
+
+
+def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonObject]:
     found = answer.get(key)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise GatewayError("upstream_error", "The platform's answer has no list of results.")
-    return found
+    return [_filled(item, fields) for item in found]
 
 
 def _searched(answer: JsonObject, query: str, call: Call) -> ToolResult:
-    found = _listed(answer, "hits")
-    defaults: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0}
-    return ToolResult(_noted(text.hits(found), call), defaults | answer)
+    found = _filled_list(answer, "hits", _HIT)
+    fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
+    return ToolResult(_noted(text.hits(found), call), _filled({**answer, "hits": found}, fields))
 
 
 def _retrieved(chunk: JsonObject) -> JsonObject:
-    kept = {key: chunk.get(key) for key in _RETRIEVED_KEYS}
-    return {**kept, "preview": str(kept["preview"] or "")[:_PREVIEW_LENGTH]}
+    kept = _only(_RETRIEVED, chunk)
+    return {**kept, "preview": kept["preview"][:_PREVIEW_LENGTH]}
 
 
 def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:

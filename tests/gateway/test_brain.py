@@ -264,7 +264,7 @@ async def test_a_new_brain_is_seen_at_once_whoever_listed_the_brains_meanwhile()
 
     async def create(_request: Request) -> Any:
         arrived.set()
-        await asyncio.to_thread(may_answer.wait)
+        await asyncio.to_thread(may_answer.wait, 20)
         listed.append({"id": "brn_2", "slug": "desk"})
         return listed[-1]
 
@@ -277,7 +277,7 @@ async def test_a_new_brain_is_seen_at_once_whoever_listed_the_brains_meanwhile()
     }
     async with opened(answers) as (brain, platform):
         creating = asyncio.ensure_future(brain.create_brain(Call(), "Desk", None, "private"))
-        await asyncio.to_thread(arrived.wait)
+        assert await asyncio.to_thread(arrived.wait, 20)
         await brain.search(Call(), None, {"query": "x"})
         may_answer.set()
         await creating
@@ -372,7 +372,7 @@ async def test_what_goes_on_after_an_answer_is_seen_through_when_the_gateway_end
 
     async def extract(_request: Request) -> Any:
         extracting.set()
-        await asyncio.to_thread(may_answer.wait)
+        await asyncio.to_thread(may_answer.wait, 20)
         return {"memories": [{"name": "Otters", "content": "They hold hands."}]}
 
     log: list[bytes] = []
@@ -391,7 +391,7 @@ async def test_what_goes_on_after_an_answer_is_seen_through_when_the_gateway_end
         call = Call()
         answer = await brain.append_messages(call, "main", "s", [{"role": "user", "content": "x"}], None)
         assert (answer["extraction"], call.route) == ("started", "POST /v1/brains/{brain}/documents/append")
-        await asyncio.to_thread(extracting.wait)
+        assert await asyncio.to_thread(extracting.wait, 20)
         assert call.route == "POST /v1/brains/{brain}/documents/append", "what goes on later is another call"
         closing = asyncio.ensure_future(brain.close(30))
         await asyncio.sleep(0)

@@ -233,6 +233,10 @@ async def test_what_is_not_there_reads_as_none() -> None:
 # By a platform that keeps records.
 
 
+# What a receipt needs and these records leave out.
+DERIVED = {"path": PATH, "byte_size": 11}
+
+
 def recorded(**other: Any) -> JsonObject:
     found = {"id": "doc_1", "checksum_sha256": names.checksum("Ten miles.\n"), "title": "Run"}
     return {"document": {**found, "metadata": {"tags": "sport"}, **other}}
@@ -248,14 +252,14 @@ async def by_record(work: Work) -> JsonObject:
 
 async def test_a_platform_with_records_is_sent_the_document_and_nothing_else() -> None:
     work = with_records(recorded())
-    assert await by_record(work) == {"id": "doc_1"}
+    assert await by_record(work) == {"id": "doc_1", **DERIVED}
     assert work.sent == [(Op.CREATE_DOCUMENT, document())]
 
 
 @pytest.mark.parametrize("fault", ["conflict", "outcome_unknown"])
 async def test_the_record_of_the_same_document_is_reused(fault: str) -> None:
     work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, fault)
-    assert await by_record(work) == {**recorded()["document"], "reused": True}
+    assert await by_record(work) == {**recorded()["document"], **DERIVED, "reused": True}
 
 
 @pytest.mark.parametrize(

@@ -135,10 +135,20 @@ def test_who_fetched_a_page_is_told() -> None:
 
 def test_where_messages_went_is_told() -> None:
     assert text.extracted({"mode": "session", "messages": [{}, {}]}) == (
-        "Appended 2 message(s) to the session; the platform extracts from them."
+        "Appended 2 message(s) to the session. Memories are extracted from this in the background."
     )
     transcript = {"mode": "transcript", "document": {"id": "d", "path": "t.md", "byte_size": 2}}
-    assert text.extracted(transcript) == "Stored t.md (id d, 2 bytes). The platform extracts from this transcript."
+    assert text.extracted(transcript) == (
+        "Stored t.md (id d, 2 bytes). Memories are extracted from this in the background."
+    )
+    unextracted = {**transcript, "extraction": "unavailable"}
+    assert text.extracted(unextracted).endswith("This platform extracts no memories.")
+
+
+def test_what_search_will_not_find_is_told() -> None:
+    unfound = {"id": "d", "path": "notes/x.md", "byte_size": 2, "searchable": False}
+    for document in (unfound, {**unfound, "reused": True}):
+        assert text.remembered(document).endswith("This platform's search does not look there.")
 
 
 def test_a_reflection_is_summed_up() -> None:
