@@ -28,7 +28,7 @@ ANSWERS: dict[Op, JsonObject] = {
     Op.SESSION_RECALL: {"chunks": []},
     Op.RECALL: {"chunks": []},
     Op.ASK: {},
-    Op.CREATE_DOCUMENT: {"id": "doc"},
+    Op.CREATE_DOCUMENT: {"id": "doc", "path": "a.md", "byte_size": 6},
     Op.INGEST_FILE: {"path": "a.md"},
     Op.INGEST_TEXT: {"path": "a.md"},
     Op.INGEST_URL: {"path": "raw/documents/otters.md"},
@@ -334,7 +334,7 @@ async def test_an_absence_after_a_write_that_was_refused_moves_on(code: str) -> 
 
 async def test_a_page_that_is_fetched_here_is_stored_as_a_memory_is() -> None:
     answer, step = await served("ingest_url", platform(Op.INGEST_URL))
-    assert answer == {"path": "fallback", "document": {"id": "doc"}}
+    assert answer == {"path": "fallback", "document": ANSWERS[Op.CREATE_DOCUMENT]}
     assert step.via is Op.CREATE_DOCUMENT
     work = platform(Op.INGEST_URL)
     await served("ingest_url", work)

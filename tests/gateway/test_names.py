@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway import names
@@ -264,6 +264,8 @@ def test_derived_paths_are_paths_a_caller_could_have_given(title: str, content: 
 
 @UNHURRIED
 @given(st.text(), st.text(min_size=1), st.one_of(st.none(), st.text()))
+@example("x", "x", "COM1")
+@example("con", "x", None)
 def test_a_name_that_a_model_chose_is_a_path_a_caller_could_have_given(
     name: str, content: str, project: str | None
 ) -> None:
