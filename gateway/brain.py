@@ -9,7 +9,7 @@ from gateway import names
 from gateway.after import AfterAnswers
 from gateway.caller import Call
 from gateway.chains import CHAINS, foreseen, serve
-from gateway.directory import Directory
+from gateway.directory import DEFAULT, Directory
 from gateway.errors import Absent, GatewayError
 from gateway.files import Roots
 from gateway.operations import Args, JsonObject, Op
@@ -19,6 +19,8 @@ from gateway.upstream.dialect import Upload
 from gateway.work import Work
 
 _MESSAGE_LENGTH = 1_000_000
+_TAKEN_NAME = "There is a brain of that name already, or one with another visibility. Choose another name, or a slug."
+_TAKEN_SLUG = "There is a brain with that slug already. Choose another slug, or use that brain."
 
 Vet = Callable[[str], Awaitable[None]]
 
@@ -60,7 +62,7 @@ class Brain:
         return self._roots is not None
 
     async def list_brains(self, call: Call) -> JsonObject:
-        return await self._directory.listing(call)
+        return await self._directory.listing(call, self._named_page)
 
     async def create_brain(self, call: Call, name: str, slug: str | None, visibility: str) -> JsonObject:
         """Create a brain. Without a slug, the same name and visibility again is the same brain."""
@@ -75,8 +77,7 @@ class Brain:
             route = call.route
             existing = await self._existing_brain(call, wanted, derived=slug is None)
             if existing is None and error.code == "conflict":
-                message = "A brain with that slug exists, under another name or visibility. Choose another slug."
-                raise GatewayError("conflict", message) from None
+                raise GatewayError("conflict", _TAKEN_NAME if slug is None else _TAKEN_SLUG) from None
             if existing is None:
                 raise
             created, call.route = existing, route
@@ -220,7 +221,13 @@ class Brain:
         self._directory.forget(call)
         if (by_id := await self._directory.id_of(call, resolved)) is not None:
             return by_id
-        now = await self._directory.resolve(call, brain)
+        now, why = await self._directory.choice(call, brain)
+        if now == resolved and why == DEFAULT:
+            message = (
+                f"There is no brain {now}, the default of this gateway. Name another, or correct BRAINS_DEFAULT_BRAIN."
+            )
+            raise GatewayError("no_brain", message) from error
+        call.brain = now
         return None if now == resolved else now
 
     async def _served(self, call: Call, operation: str, args: Args) -> JsonObject:
@@ -244,8 +251,11 @@ class Brain:
             # A look at the list on the way is not what served the call.
             call.route = route or call.route
 
+    async def _named_page(self, call: Call, args: Args) -> JsonObject:
+        return await self._served(call, "list_brains", args)
+
     async def _existing_brain(self, call: Call, wanted: JsonObject, *, derived: bool) -> JsonObject | None:
-        for brain in (await self._directory.listing(call))["items"]:
+        for brain in (await self.list_brains(call))["items"]:
             if derived and all(brain.get(key) == value for key, value in wanted.items()):
                 return {**brain, "reused": True}
         return None

@@ -7,7 +7,7 @@ from gateway.operations import JsonObject, Op
 from gateway.surfaces.base import Surface
 
 URI = "brains://capabilities"
-_OWN_FETCH = Op.FETCH_PAGE.value.replace("_", " ")
+_OWN_FETCH = "the gateway's own fetch"
 
 # code -> what a person does about it; the rest is said by the message.
 _REMEDIES = {
@@ -17,8 +17,30 @@ _REMEDIES = {
     "upstream_error": "Check that BRAINS_UPSTREAM_URL is the root of a brains platform, without a path of its own.",
     "timeout": "Look at the platform's load and log, then try again.",
     "rate_limited": "Wait a little, then try again.",
-    "no_brain": "Create one with memory_create_brain, or correct BRAINS_DEFAULT_BRAIN.",
+    "no_brain": "Correct BRAINS_DEFAULT_BRAIN, or create it with memory_create_brain.",
     "not_implemented": "Upgrade the platform, or leave this tool alone.",
+}
+
+
+# What a platform lacks, in words of its own rather than of our operations.
+_LACKED = {
+    Op.LIST_NAMED_BRAINS: "names of brains",
+    Op.CREATE_BRAIN: "names of brains",
+    Op.SESSION_RECALL: "recall in a session",
+    Op.RECALL: "recall that knows sessions",
+    Op.CREATE_DOCUMENT: "documents by record",
+    Op.WRITE_DOCUMENT: "documents by path",
+    Op.READ_DOCUMENT: "documents by path",
+    Op.BATCH_WRITE: "writes in a batch",
+    Op.INGEST_FILE: "files as they are",
+    Op.INGEST_TEXT: "files as text",
+    Op.INGEST_URL: "ingest by URL",
+    Op.APPEND_MESSAGE: "sessions",
+    Op.CLOSE_SESSION: "sessions",
+    Op.APPEND_DOCUMENT: "appending to documents",
+    Op.EXTRACT: "extraction",
+    Op.REFLECT: "reflection",
+    Op.FETCH_PAGE: _OWN_FETCH,
 }
 
 
@@ -51,7 +73,7 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
     rows = []
     for use in surface.uses()[name]:
         way = await brain.way(call, use.operation, use.args)
-        missing = [op.value.replace("_", " ") for op in way.missing]
+        missing = list(dict.fromkeys(_LACKED.get(op, op.value.replace("_", " ")) for op in way.missing))
         served = way.route is not None
         row = {"tool": name, "case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
         rows.append(row)
@@ -72,4 +94,6 @@ def _unserved(row: JsonObject) -> JsonObject:
 
 
 def _problem(error: GatewayError) -> JsonObject:
-    return {"code": error.code, "message": error.message, "remedy": _REMEDIES.get(error.code, "")}
+    # A message that names what to change needs no more advice.
+    says_it = "BRAINS_" in error.message or "memory_create_brain" in error.message
+    return {"code": error.code, "message": error.message, "remedy": "" if says_it else _REMEDIES.get(error.code, "")}

@@ -84,7 +84,11 @@ def fetched_first(step: Step) -> Step:
 
 
 CHAINS: Final[Mapping[str, Chain]] = {
-    "list_brains": (Step(Op.LIST_BRAINS),),
+    "list_brains": (
+        Step(Op.LIST_NAMED_BRAINS),
+        Step(Op.LIST_BRAINS, also=(Op.READ_DOCUMENT,), run=brains.list_named, how="names read from each brain"),
+        Step(Op.LIST_BRAINS),
+    ),
     "create_brain": (
         Step(Op.CREATE_BRAIN),
         Step(

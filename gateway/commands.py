@@ -19,6 +19,7 @@ from gateway import log, welcome
 from gateway.caller import Call
 from gateway.capabilities import capabilities
 from gateway.doctor import lines
+from gateway.errors import GatewayError
 from gateway.http import HttpOptions, endpoint, leave_with_parent
 from gateway.operations import JsonObject
 from gateway.server import Gateway, own_fetch
@@ -69,15 +70,39 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
 
     async def run() -> JsonObject:
         async with gateway.running():
-            return await capabilities(gateway.brain, Memory(gateway.brain), Call())
+            report = await capabilities(gateway.brain, Memory(gateway.brain), Call())
+            if settings.dialect != "auto" and settings.upstream_url is not None:
+                report["problems"] += await _other_dialect(settings)
+            return report
 
     report = asyncio.run(run())
     where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
     told = (
-        [json.dumps({"platform": where, **report}, ensure_ascii=False, indent=2)] if as_json else lines(report, where)
+        [json.dumps({"platform": where, **report}, ensure_ascii=False, indent=2)]
+        if as_json
+        else lines(report, where, _files(settings, roots))
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
+
+
+async def _other_dialect(settings: Settings) -> list[JsonObject]:
+    """The problem of a dialect that was set and is not the platform's, if it is one."""
+    finding_out = Gateway(settings.model_copy(update={"dialect": "auto"}), roots=())
+    async with finding_out.running():
+        try:
+            spoken, _ = await finding_out.brain.dialect(Call())
+        except GatewayError:
+            return []
+    if spoken == settings.dialect:
+        return []
+    message = f"BRAINS_DIALECT is {settings.dialect}, but this platform speaks {spoken}. Unset it."
+    return [{"code": "validation_error", "message": message, "remedy": ""}]
+
+
+def _files(settings: Settings, roots: tuple[Path, ...]) -> str:
+    told = f"ingested from {', '.join(str(root.absolute()) for root in roots)}"
+    return told if settings.ingest_roots else f"{told} over stdio; over HTTP not at all: set BRAINS_INGEST_ROOTS"
 
 
 def platform(settings: Settings, host: str, port: int, token: str | None) -> None:

@@ -12,6 +12,8 @@ _KEPT_SECONDS = 30.0
 _KEPT_CALLERS = 1000
 _PAGES = 20
 
+DEFAULT = "the configured default"
+
 List = Callable[[Call, Args], Awaitable[JsonObject]]
 
 
@@ -48,7 +50,7 @@ class Directory:
         if preferred:
             return names.checked_id(preferred, "the X-Brain header"), "named in the X-Brain header"
         if self._default is not None:
-            return self._default, "the configured default"
+            return self._default, DEFAULT
         return await self._first(call)
 
     async def id_of(self, call: Call, ref: str) -> str | None:
@@ -58,15 +60,16 @@ class Directory:
         )
         return None if found is None else names.checked_id(str(found["id"]), "brain")
 
-    async def listing(self, call: Call) -> JsonObject:
+    async def listing(self, call: Call, page: List | None = None) -> JsonObject:
         """All pages of the platform's list as one answer; below a ceiling, that brain alone."""
-        answer = await self._list(call, {})
+        list_ = page or self._list
+        answer = await list_(call, {})
         items, cursor = _items(answer), answer.get("next_cursor")
         for _ in range(_PAGES):
             if not cursor:
                 break
-            page = await self._list(call, {"cursor": cursor})
-            items, cursor = items + _items(page), page.get("next_cursor")
+            more = await list_(call, {"cursor": cursor})
+            items, cursor = items + _items(more), more.get("next_cursor")
         ceiling = call.caller.ceiling
         visible = [b for b in items if ceiling is None or _is(b, ceiling)]
         if ceiling is not None and not visible:

@@ -3,12 +3,13 @@
 from gateway.operations import JsonObject
 
 
-def lines(report: JsonObject, platform: str) -> list[str]:
-    """Platform, brain, table, problems, and in the end one sentence that says it all."""
+def lines(report: JsonObject, platform: str, files: str) -> list[str]:
+    """Platform, brain, files, table, problems, and in the end one sentence that says it all."""
     return [
         f"Platform   {platform}",
         f"Dialect    {report['dialect'] or 'not known'}",
         f"Brain      {_brain(report['brain'])}",
+        f"Files      {files}",
         "",
         *_table(report["tools"]),
         *_problems(report["problems"]),
@@ -18,7 +19,10 @@ def lines(report: JsonObject, platform: str) -> list[str]:
 
 
 def _brain(brain: JsonObject | None) -> str:
-    return "none" if brain is None else f"{brain['id']} ({brain['why']})"
+    if brain is None:
+        return "none"
+    hint = "; set BRAINS_DEFAULT_BRAIN to keep to one" if "first of" in brain["why"] else ""
+    return f"{brain['id']} ({brain['why']}{hint})"
 
 
 def _table(tools: list[JsonObject]) -> list[str]:
@@ -48,5 +52,6 @@ def _verdict(report: JsonObject) -> str:
     for row in report["tools"]:
         tools[row["tool"]] &= row["served"]
     if report["all_served"]:
-        return f"All {len(tools)} tools can be served."
+        then = " once that is solved" if report["problems"] else ""
+        return f"All {len(tools)} tools can be served{then}."
     return f"{sum(tools.values())} of {len(tools)} tools can be served." if tools else "No tool can be served."

@@ -18,7 +18,10 @@ _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
 )
 _RESERVED_TREES = re.compile(
-    r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/", re.IGNORECASE
+    r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/"
+    # An index that daemons write anew when they consolidate.
+    r"|memory/(.+/)?memory\.md$",
+    re.IGNORECASE,
 )
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _TITLE_LENGTH = 512

@@ -14,6 +14,8 @@ class Op(StrEnum):
     """One thing a platform may be able to do. A dialect says how; a chain says what to do when it cannot."""
 
     LIST_BRAINS = "list_brains"
+    LIST_NAMED_BRAINS = "list_named_brains"
+    """A list that tells names and visibility: not every platform keeps them."""
     CREATE_BRAIN = "create_brain"
     CREATE_BARE_BRAIN = "create_bare_brain"
     """A brain that keeps its id, and neither name nor visibility."""
@@ -49,6 +51,7 @@ class Op(StrEnum):
 READS = frozenset(
     {
         Op.LIST_BRAINS,
+        Op.LIST_NAMED_BRAINS,
         Op.SEARCH,
         Op.SORTED_SEARCH,
         Op.AGENT_SEARCH,

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from gateway.errors import CATALOGUE
 from gateway.settings import PREFIX, Settings
@@ -34,8 +35,10 @@ def settings_table() -> str:
         own = PREFIX + name.upper()
         others = [f"`{choice}`" for choice in choices if choice != own]
         also = f" Also read from {', '.join(others)}." if others else ""
+        values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        one_of = f" One of {', '.join(f'`{value}`' for value in values)}." if values else ""
         default = "–" if field.default_factory or field.default in (None, ()) else f"`{field.default}`"
-        rows.append(f"| `{own}` | {default} | {field.description}{also} |")
+        rows.append(f"| `{own}` | {default} | {field.description}{one_of}{also} |")
     return "\n".join(rows)
 
 

@@ -1,5 +1,6 @@
-"""Creating a brain where the platform keeps its id alone."""
+"""Creating and listing brains where the platform keeps their ids alone."""
 
+import asyncio
 import json
 
 from gateway.errors import Absent, GatewayError
@@ -9,6 +10,7 @@ from gateway.work import Work
 
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
 _RECORD_PATH = "_brain.json"
+_NAMED_AT_MOST, _AT_ONCE = 100, 8
 
 
 async def create_bare(work: Work, wanted: Args) -> JsonObject:
@@ -25,6 +27,22 @@ async def create_bare(work: Work, wanted: Args) -> JsonObject:
         return {"id": brain, "slug": brain, **kept, "visibility_enforced": False, "reused": True}
     await _keep(work, brain, kept)
     return {**created, **kept, "visibility_enforced": False}
+
+
+async def list_named(work: Work, args: Args) -> JsonObject:
+    """The list, with the names that were kept; nobody enforces a visibility there."""
+    answer = await work.send(Op.LIST_BRAINS, args)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def named(brain: JsonObject) -> JsonObject:
+        async with gate:
+            kept = await _kept(work, str(brain.get("id"))) or {}
+        known = {key: kept[key] for key in ("name", "visibility") if isinstance(kept.get(key), str)}
+        return {**brain, **known, "visibility_enforced": False}
+
+    items = answer["items"]
+    looked_at = await asyncio.gather(*(named(brain) for brain in items[:_NAMED_AT_MOST]))
+    return {**answer, "items": [*looked_at, *items[_NAMED_AT_MOST:]]}
 
 
 async def _keep(work: Work, brain: str, kept: JsonObject) -> None:

@@ -154,4 +154,6 @@ def _doubtful(error: GatewayError) -> GatewayError:
 
 
 def _taken() -> GatewayError:
-    return GatewayError("conflict", "Something else is stored at that path. Choose another path, or leave it out.")
+    return GatewayError(
+        "conflict", "Something else is stored at that path, or it was edited since. Choose another path."
+    )

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import structlog
+
 from gateway import names, notes
 from gateway.errors import Absent, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import documents
 from gateway.steps.session_log import append, line, read_log
 from gateway.work import Work
+
+log = structlog.get_logger()
 
 # Platforms take 1 MiB of JSON here, in which a character may need two.
 _REQUEST_BYTES = 500_000
@@ -40,8 +44,8 @@ async def extract_later(work: Work, brain: str, session_id: str) -> str:
         return "unavailable"
 
     async def job(later: Work) -> None:
-        log = await read_log(later, brain, session_id)
-        await _extract_rest(later, brain, session_id, log.messages, log.extracted)
+        kept = await read_log(later, brain, session_id)
+        await _extract_rest(later, brain, session_id, kept.messages, kept.extracted)
 
     work.later(f"extract {names.session_log_path(work.caller, session_id)} of {brain}", job)
     return "started"
@@ -73,6 +77,7 @@ async def _extract_rest(work: Work, brain: str, name: str, messages: Sequence[Js
             paths = []
         done, most = done + len(window), len(messages)
         await append(work, brain, path, [line({"kind": "extracted", "through": done, "paths": paths})])
+        log.info("extract.done", brain=brain, messages=len(window), memories=len(paths))
 
 
 async def keep_extracted(work: Work, brain: str, session_id: str, messages: Sequence[JsonObject]) -> list[str]:

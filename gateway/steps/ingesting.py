@@ -22,6 +22,8 @@ async def ingest_as_text(work: Work, args: Args) -> JsonObject:
     if await _is_stored(work, str(args["brain"]), path):
         return {"status": "completed", "document_id": path, "path": path, "hash": sha256, "reused": True}
     text = replace(upload, name=name)
+    if b"\0" in upload.body and upload.content_type not in _CONVERTED:
+        raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
     if upload.content_type in _CONVERTED:
         text = replace(text, content_type="text/markdown", body=await _text_of(upload.content_type, upload.body))
     try:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,19 @@ from gateway.operations import JsonObject
 from gateway.surfaces.schema import input_schema
 
 log = structlog.get_logger()
+
+# Ends of a call that whoever runs the gateway wants to hear of.
+_TROUBLE = frozenset(
+    {
+        "crashed",
+        "unauthorized",
+        "upstream_unavailable",
+        "upstream_error",
+        "timeout",
+        "outcome_unknown",
+        "stream_truncated",
+    }
+)
 
 
 class Input(BaseModel):
@@ -135,7 +149,8 @@ class SurfaceTool(Tool):
             log.exception("call.crashed", request_id=call.request_id, tool=self.name)
             return self._surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
         finally:
-            log.info(
+            log.log(
+                logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",
                 request_id=call.request_id,
                 tool=self.name,

@@ -83,7 +83,9 @@ def reflected(answer: JsonObject) -> str:
     status, ended = line(answer.get("reflection_status")), line(answer.get("ended_at")) or "an unknown time"
     reflection = answer.get("reflection")
     if not isinstance(reflection, dict) or not reflection:
-        return f"Session closed: {status}, there was nothing to reflect on. Ended at {ended}."
+        tried = answer.get("reflection_attempted")
+        why = "the platform found nothing to say of it" if tried else "there was nothing to reflect on"
+        return f"Session closed: {status}, {why}. Ended at {ended}."
     recorded = "yes" if reflection.get("should_record_episode") else "no"
     return (
         f"Session closed: {status}. Outcome: {line(reflection.get('outcome'))}. "

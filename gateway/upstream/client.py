@@ -10,6 +10,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
 
 import httpx
+import structlog
 
 from gateway.caller import Call
 from gateway.errors import Absent, GatewayError, StreamBroken
@@ -20,6 +21,8 @@ from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collisio
 from gateway.upstream.retry import NOT_SENT, Collided, retrying
 from gateway.upstream.sse import frames
 from gateway.upstream.verdict import Verdict
+
+log = structlog.get_logger()
 
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 WRITE_GRACE_SECONDS: Final = 10.0
@@ -225,6 +228,8 @@ class Upstream:
             # Whoever won may have written the very same.
             raise GatewayError("outcome_unknown") from error
         except httpx.HTTPError as error:
+            # What kind of failure, and the system's words for it: callers hear neither.
+            log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=str(error)[:200])
             if isinstance(error, httpx.ConnectError):
                 self._detector.distrust()
             raise _from_transport_failure(op, error) from error
@@ -298,6 +303,8 @@ def _refused(op: Op, response: httpx.Response, body: bytes, verdict: Verdict) ->
     is_missing_document = verdict.blurred and op in READS_A_DOCUMENT and response.status_code == 404
     if verdict.denies(response, body) and not is_missing_document:
         return Absent()
+    if response.status_code >= 500:
+        log.warning("upstream.failed", op=op.value, status=response.status_code)
     return from_refusal(op, response, problem_of(response, body))
 
 

@@ -188,7 +188,7 @@ _DAEMON = Dialect(
     name="daemon",
     brain_key="brainId",
     finds=_is_markdown,
-    caveat="memory_ask and memory_reflect need a language model there; whether it has one shows with the first use.",
+    caveat="memory_ask, memory_extract and memory_reflect need a language model there; only memory_ask says so.",
     routes={
         Op.LIST_BRAINS: Route("GET", "/v1/brains", lambda _args: Body(), _brains),
         Op.CREATE_BARE_BRAIN: Route("POST", "/v1/brains", _as_brain, _brain),

@@ -5,12 +5,14 @@ from gateway.upstream.dialect import Dialect, Route, as_json, as_query, as_uploa
 from gateway.upstream.store import BRAIN, STORE
 
 _SESSION = BRAIN + "/sessions/{session_id}"
+_LIST = Route("GET", "/v1/brains", as_query(cursor="cursor"))
 _SEARCH = Route("GET", BRAIN + "/search", as_query(q="query", top_k="top_k", scope="scope", sort="sort"))
 
 PLATFORM = Dialect(
     name="platform",
     routes={
-        Op.LIST_BRAINS: Route("GET", "/v1/brains", as_query(cursor="cursor")),
+        Op.LIST_BRAINS: _LIST,
+        Op.LIST_NAMED_BRAINS: _LIST,
         Op.CREATE_BRAIN: Route("POST", "/v1/brains", as_json("name", "slug", "visibility")),
         Op.SEARCH: _SEARCH,
         Op.SORTED_SEARCH: _SEARCH,

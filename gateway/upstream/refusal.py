@@ -29,6 +29,12 @@ _CODE_BY_STATUS = {
 }
 # Codes a platform may send that mean the same here. The rest of its vocabulary is read by status.
 _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
+# How daemons word a page that they could not, or would not, fetch.
+_FETCH_FAILURE = re.compile(r"(?P<blocked>private network blocked)|\bfetch\b", re.IGNORECASE)
+_LISTS = frozenset({Op.LIST_BRAINS, Op.LIST_NAMED_BRAINS})
+_NOT_EVEN_A_LIST = (
+    "The platform does not let the gateway list brains: the token is wrong, or may not. Check BRAINS_UPSTREAM_TOKEN."
+)
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
@@ -81,7 +87,11 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
         code = "outcome_unknown"
     elif status == 404 and op in READS_A_DOCUMENT and "brain not found" not in detail:
         code = "not_found"
+    elif status == 500 and op is Op.INGEST_URL and (failure := _FETCH_FAILURE.search(detail)):
+        code = "fetch_blocked" if failure["blocked"] else "fetch_failed"
     message = _UNREADABLE if op in _READS_A_FILE and code == "validation_error" else None
+    if code == "forbidden" and op in _LISTS:
+        message = _NOT_EVEN_A_LIST
     return GatewayError(code, message, retry_after_seconds=retry_after(response.headers.get("retry-after")))
 
 

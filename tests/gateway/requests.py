@@ -59,7 +59,7 @@ async def ask(brain: Brain, call: Call) -> None:
 
 # In this order, because some find what others have stored.
 CASES: dict[str, Do] = {
-    "`memory_list_brains`": lambda brain, call: brain.list_brains(call),
+    "`memory_list_brains` of one brain": lambda brain, call: brain.list_brains(call),
     "`memory_create_brain`": lambda brain, call: brain.create_brain(call, "Otters", None, "private"),
     "`memory_create_brain`, again": lambda brain, call: brain.create_brain(call, "Otters", None, "private"),
     "`memory_remember`": remember(NOTE),

@@ -422,3 +422,15 @@ async def test_how_an_operation_would_be_served_is_told_without_doing_it(
         assert (way.route, way.missing) == (route, missing)
         assert way.how
         assert platform.requests == []
+
+
+async def test_a_default_brain_that_does_not_exist_is_named() -> None:
+    answers = {"GET /v1/brains": lambda _request: BRAINS, "GET /v1/brains/gone/search": NO_BRAIN}
+    async with opened(answers, default="gone") as (brain, _):
+        with pytest.raises(GatewayError) as caught:
+            await brain.search(Call(), None, {"query": "x"})
+        assert caught.value.code == "no_brain"
+        assert "There is no brain gone" in caught.value.message
+        with pytest.raises(GatewayError) as named:
+            await brain.search(Call(), "gone", {"query": "x"})
+        assert "default" not in named.value.message

@@ -20,6 +20,7 @@ PAGE = {"title": "Otters", "content": "Words.", "path": "raw/documents/otters.md
 DOCUMENT = {**PAGE, "path": "memory/global/otters.md", "tags": []}
 ANSWERS: dict[Op, JsonObject] = {
     Op.LIST_BRAINS: {"items": []},
+    Op.LIST_NAMED_BRAINS: {"items": []},
     Op.CREATE_BRAIN: {"id": BRAIN},
     Op.CREATE_BARE_BRAIN: {"id": BRAIN},
     Op.SEARCH: HITS,
@@ -154,7 +155,8 @@ async def test_a_step_that_lacks_one_of_its_routes_is_not_begun() -> None:
 # The table.
 
 SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
-    ("list_brains", {}, (), [Op.LIST_BRAINS]),
+    ("list_brains", {}, (), [Op.LIST_NAMED_BRAINS]),
+    ("list_brains", {}, (Op.LIST_NAMED_BRAINS,), [Op.LIST_BRAINS]),
     ("create_brain", {}, (), [Op.CREATE_BRAIN]),
     ("create_brain", {}, (Op.CREATE_BRAIN,), [Op.CREATE_BARE_BRAIN, Op.WRITE_DOCUMENT]),
     ("search", {}, (), [Op.SEARCH]),

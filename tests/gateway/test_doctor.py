@@ -82,9 +82,10 @@ def test_what_is_missing_is_said_tool_by_tool_and_is_an_exit_code(tmp_path: Path
     assert [row["tool"] for row in found["tools"] if not row["served"]] == ["memory_consolidate"]
     (problem,) = found["problems"]
     assert problem["message"] == "memory_consolidate cannot be served: the platform lacks consolidate, compile."
+    assert "Files      ingested from" in told.stdout
     (by_url,) = [row for row in found["tools"] if row["tool"] == "memory_ingest_url"]
     assert (by_url["route"], by_url["how"]) == ("PUT /v1/brains/{brain}/documents", "fetched here, stored there")
-    assert "ingest url" in by_url["missing"]
+    assert "ingest by URL" in by_url["missing"]
     assert "10 of 11 tools can be served." in told.stdout
     assert "1. not_implemented: memory_consolidate cannot be served" in told.stdout
     unserved = [row["tool"] for row in without_fetch["tools"] if not row["served"]]
@@ -97,6 +98,10 @@ def test_a_dialect_that_was_given_is_looked_at_too(tmp_path: Path, dialect: str)
         fake.without(f"POST {BRAIN}/reflect")
         code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_DIALECT=dialect)
     assert (code, found["dialect"]) == (1, dialect)
+    told = [problem["message"] for problem in found["problems"] if "BRAINS_DIALECT" in problem["message"]]
+    assert told == (
+        [] if dialect == "daemon" else ["BRAINS_DIALECT is platform, but this platform speaks daemon. Unset it."]
+    )
     unserved = {row["tool"] for row in found["tools"] if not row["served"]}
     if dialect == "daemon":
         assert unserved == {"memory_reflect"}
@@ -132,7 +137,8 @@ def test_a_brain_that_is_not_there_is_a_problem(
     with daemon(brains=brains) as (_, url):
         code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, **settings)
     assert (code, [problem["code"] for problem in found["problems"]]) == (1, ["no_brain"])
-    assert found["problems"][0]["remedy"]
+    told = f"{found['problems'][0]['message']} {found['problems'][0]['remedy']}"
+    assert told.count("memory_create_brain") == 1
 
 
 def test_a_platform_that_cannot_be_asked_is_said_with_what_to_do(tmp_path: Path) -> None:

@@ -106,3 +106,23 @@ async def test_a_refusal_is_told_as_it_is(code: str) -> None:
     work = bare().fails(Op.CREATE_BARE_BRAIN, code)
     assert (await refusal(brains.create_bare(work, wanted()))).code == code
     assert work.ops == [Op.CREATE_BARE_BRAIN]
+
+
+async def test_names_that_were_kept_are_listed() -> None:
+    listed = {"items": [{"id": "my-brain", "name": "my-brain", "visibility": "private"}], "total": 1}
+    work = bare()
+    work.answers[Op.LIST_BRAINS] = lambda _args: listed
+    plain = await brains.list_named(work, {})
+    assert plain == {"items": [{**listed["items"][0], "visibility_enforced": False}], "total": 1}  # type: ignore[index]
+    await brains.create_bare(work, wanted(visibility="public"))
+    (named,) = (await brains.list_named(work, {}))["items"]
+    assert (named["id"], named["name"], named["visibility"]) == ("my-brain", "My Brain", "public")
+
+
+@pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"name": 3, "visibility": null}'])
+async def test_a_record_that_says_nothing_leaves_the_list_as_it_is(record: bytes) -> None:
+    work = bare()
+    work.answers[Op.LIST_BRAINS] = lambda _args: {"items": [{"id": "b", "name": "b", "visibility": "private"}]}
+    work.files[RECORD] = record
+    (named,) = (await brains.list_named(work, {}))["items"]
+    assert (named["name"], named["visibility"]) == ("b", "private")

@@ -199,6 +199,11 @@ async def test_kinds_of_files_are_told_by_extension_or_argument(
     assert "<script" not in hit["content"]
 
 
+async def test_a_file_of_bytes_alone_is_refused(web_agent: Agent) -> None:
+    (web_agent.served.root / "bytes.dat").write_bytes(bytes(range(256)) * 10)
+    assert code_of(await web_agent("memory_ingest_file", path="bytes.dat")) == "validation_error"
+
+
 async def test_a_page_nobody_may_fetch_is_refused(agent: Agent) -> None:
     for url in ("http://127.0.0.1:8787/", "http://169.254.169.254/latest/", "ftp://example.com/x", "http://[::1]/"):
         assert code_of(await agent("memory_ingest_url", url=url)) == "fetch_blocked"
@@ -224,7 +229,7 @@ async def test_a_brain_is_created_once_by_name(agent: Agent) -> None:
     assert code_of(public) == "conflict"
     assert code_of(taken) == "conflict"
     listed = (await agent.good("memory_list_brains"))["items"]
-    assert [brain["id"] for brain in listed].count(first["id"]) == 1
+    assert [(b["name"], b["visibility"]) for b in listed if b["id"] == first["id"]] == [(name, "private")]
     assert all(brain.keys() >= {"id", "slug", "name", "visibility"} for brain in listed)
 
 

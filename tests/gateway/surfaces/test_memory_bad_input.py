@@ -155,6 +155,8 @@ async def test_paths_that_could_leave_their_place_are_refused(web_agent: Agent) 
         "Memory/Global/Team/x.md",
         "memory/project/p/memo/x.md",
         "memory/global/being/x.md",
+        "memory/global/MEMORY.md",
+        "memory/project/p/memory.md",
     ],
 )
 async def test_reserved_paths_are_refused(web_agent: Agent, path: str) -> None:

@@ -213,3 +213,22 @@ def test_a_problem_is_read_from_any_kind_of_json_and_from_nothing_else() -> None
     ):
         answer = httpx.Response(409, headers={"content-type": media_type}, content=body)
         assert problem_of(answer, body) == ({"code": "conflict"} if found else None)
+
+
+@pytest.mark.parametrize(
+    ("detail", "code"),
+    [
+        ("fetch https://nosuch.invalid/: fetch failed", "fetch_failed"),
+        ("request to private network blocked", "fetch_blocked"),
+        ("disk full", "upstream_error"),
+    ],
+)
+def test_a_page_that_a_daemon_could_not_fetch_is_told_as_that(detail: str, code: str) -> None:
+    problem = {"status": 500, "code": "internal_error", "detail": detail}
+    assert from_refusal(Op.INGEST_URL, httpx.Response(500), problem).code == code
+    assert from_refusal(Op.SEARCH, httpx.Response(500), problem).code == "upstream_error"
+
+
+def test_a_token_that_may_not_even_list_brains_is_named() -> None:
+    assert "BRAINS_UPSTREAM_TOKEN" in from_refusal(Op.LIST_BRAINS, httpx.Response(403), None).message
+    assert "BRAINS_UPSTREAM_TOKEN" not in from_refusal(Op.SEARCH, httpx.Response(403), None).message
