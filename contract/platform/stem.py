@@ -31,7 +31,22 @@ SHORT_SYLLABLE = re.compile(f"{CONSONANT}{VOWEL}{CONSONANT}$")
 
 def measure(stem: str) -> int:
     """How many vowel-consonant runs the stem has: Porter's m."""
-    return len(RUNS.findall(stem))
+    return len(RUNS.findall(_with_plain_y(stem)))
+
+
+def _with_plain_y(stem: str) -> str:
+    """In a row of y's every other one is a consonant; written as one, so that the patterns need not count them."""
+    if "yy" not in stem:
+        return stem
+    letters = list(stem)
+    for place in range(1, len(letters)):
+        if letters[place] == "y" and letters[place - 1] == "y" and _is_vowel_y(letters, place - 1):
+            letters[place] = "w"
+    return "".join(letters)
+
+
+def _is_vowel_y(letters: Sequence[str], place: int) -> bool:
+    return place > 0 and letters[place - 1] not in "aeiou"
 
 
 def porter(word: str) -> str:
@@ -48,7 +63,8 @@ def porter(word: str) -> str:
 
 
 def _plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
+    # A suffix has something before it, here and below.
+    if word[1:].endswith(("sses", "ies")):
         return word[:-2]
     if word.endswith("s") and not word.endswith("ss"):
         return word[:-1]
@@ -56,7 +72,7 @@ def _plural(word: str) -> str:
 
 
 def _past_and_gerund(word: str) -> str:
-    if word.endswith("eed"):
+    if word[1:].endswith("eed"):
         return word[:-1] if measure(word[:-3]) > 0 else word
     for suffix in ("ed", "ing"):
         stem = word.removesuffix(suffix)
@@ -76,7 +92,7 @@ def _tidied(stem: str) -> str:
 
 
 def _ends_short(stem: str) -> bool:
-    return bool(SHORT_SYLLABLE.search(stem)) and stem[-1] not in "wxy"
+    return bool(SHORT_SYLLABLE.search(_with_plain_y(stem))) and stem[-1] not in "wxy"
 
 
 def _replaced(word: str, table: Sequence[tuple[str, str]], allowed: Callable[[str], bool]) -> str:
