@@ -40,7 +40,12 @@ clean: ## Remove the virtual environment and caches
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@command -v npm > /dev/null || { echo "make test-peers needs Node 20 or newer, with npm: install it first." >&2; exit 1; }
-	@cd $(PEERS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@# A native module is built against the headers that came with Node, where they did: nothing else is downloaded.
+	@prefix=$$(node -p "require('path').resolve(process.execPath, '../..')") && \
+	  if [ -f "$$prefix/include/node/node.h" ]; then export npm_config_nodedir="$$prefix"; fi && \
+	  cd $(PEERS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@cd $(PEERS) && node -e "require('better-sqlite3')" 2> /dev/null || \
+	  { echo "The daemon's native module could not be built: install a C++ compiler, make and Node's headers." >&2; exit 1; }
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
 
 from gateway import names
 from gateway.after import AfterAnswers
@@ -12,6 +12,7 @@ from gateway.chains import CHAINS, foreseen, serve
 from gateway.directory import DEFAULT, Directory
 from gateway.errors import Absent, GatewayError
 from gateway.files import Roots
+from gateway.locks import Locks
 from gateway.operations import Args, JsonObject, Op
 from gateway.page import Fetch, document_of
 from gateway.upstream.client import Upstream
@@ -23,6 +24,17 @@ _TAKEN_NAME = "There is a brain of that name already, or one with another visibi
 _TAKEN_SLUG = "There is a brain with that slug already. Choose another slug, or use that brain."
 
 Vet = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all calls share: the way to the platform, and what the gateway does itself."""
+
+    upstream: Upstream
+    fetch: Fetch | None = None
+    vet: Vet | None = None
+    after: AfterAnswers = field(default_factory=AfterAnswers)
+    locks: Locks = field(default_factory=Locks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +58,13 @@ class Brain:
         fetch: Fetch | None = None,
         vet: Vet | None = None,
     ) -> None:
-        self._upstream = upstream
+        self._means = Means(upstream, fetch, vet)
         self._directory = Directory(self._listed, default=default)
         self._roots = roots
-        self._fetch = fetch
-        self._vet = vet
-        self._after = AfterAnswers()
 
     async def close(self, seconds: float) -> None:
         """Let what goes on after answers come to an end."""
-        await self._after.drain(seconds)
+        await self._means.after.drain(seconds)
 
     @property
     def takes_files(self) -> bool:
@@ -162,12 +171,12 @@ class Brain:
         step, missing = await foreseen(CHAINS[operation], args, self._work(call))
         if step is None:
             return Way(None, "", tuple(missing))
-        verdict = await self._upstream.verdict(call)
+        verdict = await self._means.upstream.verdict(call)
         return Way(verdict.route(step.via).name, step.how, tuple(missing))
 
     async def dialect(self, call: Call) -> tuple[str, str]:
         """Which dialect the platform speaks, and what that leaves open."""
-        dialect = (await self._upstream.examined(call)).dialect
+        dialect = (await self._means.upstream.examined(call)).dialect
         return dialect.name, dialect.caveat
 
     async def choice(self, call: Call) -> tuple[str, str]:
@@ -196,7 +205,7 @@ class Brain:
 
     async def _asked(self, call: Call, args: Args) -> AsyncGenerator[JsonObject, None]:
         try:
-            async with self._upstream.stream(call, Op.ASK, args) as frames:
+            async with self._means.upstream.stream(call, Op.ASK, args) as frames:
                 async for frame in frames:
                     yield frame
         except Absent:
@@ -238,12 +247,12 @@ class Brain:
         return answer
 
     def _work(self, call: Call) -> "CallWork":
-        return CallWork(call, self._upstream, self._after, self._fetch, self._vet)
+        return CallWork(call, self._means)
 
     async def _listed(self, call: Call, args: Args) -> JsonObject:
         route = call.route
         try:
-            return await self._upstream.send(call, Op.LIST_BRAINS, args)
+            return await self._means.upstream.send(call, Op.LIST_BRAINS, args)
         except Absent:
             message = "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
             raise GatewayError("not_implemented", message) from None
@@ -264,52 +273,50 @@ class Brain:
 class CallWork(Work):
     """One call's way to the platform, and to what the gateway itself can do."""
 
-    def __init__(
-        self, call: Call, upstream: Upstream, after: AfterAnswers, fetch: Fetch | None, vet: Vet | None
-    ) -> None:
+    def __init__(self, call: Call, means: Means) -> None:
         self.caller = names.caller_name(call.caller.subject)
         self.routes: dict[Op, str | None] = {}
         self._call = call
-        self._upstream = upstream
-        self._after = after
-        self._fetch = fetch
-        self._vet = vet
+        self._means = means
         self._page: Args | None = None
 
     async def send(self, op: Op, args: Args) -> JsonObject:
         if op is Op.FETCH_PAGE:
             return dict(await self._fetched(str(args["url"])))
         try:
-            return await self._upstream.send(self._call, op, args)
+            return await self._means.upstream.send(self._call, op, args)
         finally:
             # Also when it failed: a step may make up for that, and still this was the route.
             self.routes[op] = self._call.route
 
     async def has(self, op: Op) -> bool:
         if op is Op.FETCH_PAGE:
-            return self._fetch is not None
+            return self._means.fetch is not None
         try:
-            (await self._upstream.verdict(self._call)).route(op)
+            (await self._means.upstream.verdict(self._call)).route(op)
         except Absent:
             return False
         return True
 
     def finds(self, path: str) -> bool:
-        return self._upstream.finds(path)
+        return self._means.upstream.finds(path)
 
     async def vet(self, url: str) -> None:
-        if self._vet is not None:
-            await self._vet(url)
+        if self._means.vet is not None:
+            await self._means.vet(url)
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._means.locks.alone(name)
 
     def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
         call = Call(self._call.caller, self._call.request_id)
-        work = CallWork(call, self._upstream, self._after, self._fetch, self._vet)
-        self._after.start(name, lambda: job(work))
+        work = CallWork(call, self._means)
+        self._means.after.start(name, lambda: job(work))
 
     async def _fetched(self, url: str) -> Args:
         """The page, fetched once for all steps that might store it."""
-        if self._fetch is None:
+        if self._means.fetch is None:
             raise Absent
         if self._page is None:
-            self._page = await document_of(await self._fetch(url))
+            self._page = await document_of(await self._means.fetch(url))
         return self._page

@@ -187,7 +187,8 @@ class _Watched:
 
     def __init__(self, work: Work) -> None:
         self.caller = work.caller
-        self.has, self.finds, self.vet, self.later = work.has, work.finds, work.vet, work.later
+        self.has, self.finds, self.vet = work.has, work.finds, work.vet
+        self.alone, self.later = work.alone, work.later
         self.may_have_written = False
         self._work = work
 

@@ -1,6 +1,7 @@
 """What the steps of a chain work with: one call's way to the platform."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gateway.operations import Args, JsonObject, Op
@@ -35,6 +36,10 @@ class Work(Protocol):
         Raises:
             GatewayError: fetch_blocked.
         """
+        ...
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep to oneself what goes by a name, within this process, for as long as the block takes."""
         ...
 
     def later(self, name: str, job: Callable[["Work"], Awaitable[None]]) -> None:

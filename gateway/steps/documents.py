@@ -1,10 +1,6 @@
 """Ways to store a document so that the same write again is the same document."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
-from weakref import WeakValueDictionary
 
 from gateway import names, notes
 from gateway.errors import Absent, GatewayError
@@ -17,7 +13,6 @@ PUT_BYTES: Final = 2 * 1024 * 1024 - _FRONT_BYTES
 BATCH_BYTES: Final = 8 * 1024 * 1024 - _FRONT_BYTES
 _NEEDED: Final = frozenset({"id", "path", "byte_size"})
 _DOUBT: Final = frozenset({"conflict", "outcome_unknown"})
-_writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
 
 def fits_a_put(document: Args) -> bool:
@@ -52,7 +47,8 @@ async def by_batch(work: Work, document: Args) -> JsonObject:
 
 async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
     brain, path = str(document["brain"]), str(document["path"])
-    async with _alone(brain, path):
+    # Between the look and the write, nobody else of this process writes there.
+    async with work.alone(f"{path} of {brain}"):
         if (stored := await _noted(work, document)) is not None:
             return {**stored, "reused": True}
         moment = notes.now()
@@ -66,14 +62,6 @@ async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
                 raise _doubtful(error) from None
             return stored
     return _findable(work, notes.record(document, moment))
-
-
-@asynccontextmanager
-async def _alone(brain: str, path: str) -> AsyncIterator[None]:
-    """Between the look and the write, nobody else of this process writes there."""
-    lock = _writing.setdefault((brain, path), asyncio.Lock())
-    async with lock:
-        yield
 
 
 async def _found_after(work: Work, document: Args) -> JsonObject | None:

@@ -1,10 +1,12 @@
 """A platform in memory, as steps see one: documents by path, canned answers for the rest, and faults on demand."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.errors import Absent, GatewayError
+from gateway.locks import Locks
 from gateway.operations import Args, JsonObject, Op
 from gateway.work import Work
 
@@ -59,6 +61,7 @@ class InMemory:
     vetted: list[str] = field(default_factory=list)
     blocked: set[str] = field(default_factory=set)
     jobs: dict[str, Job] = field(default_factory=dict)
+    locks: Locks = field(default_factory=Locks)
 
     @property
     def ops(self) -> list[Op]:
@@ -94,6 +97,9 @@ class InMemory:
         self.vetted.append(url)
         if url in self.blocked:
             raise GatewayError("fetch_blocked")
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self.locks.alone(name)
 
     def later(self, name: str, job: Job) -> None:
         self.jobs[name] = job

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -72,3 +73,25 @@ async def test_the_same_memory_from_many_at_once_is_stored_once() -> None:
         stored = await asyncio.gather(*(brain.remember(Call(), "main", "kingfisher", None, [], None) for _ in range(4)))
     assert len({note["path"] for note in stored}) == 1
     assert b"kingfisher" in daemon.brains["main"][stored[0]["path"]][0]
+
+
+def test_gateways_in_loops_of_their_own_write_one_path_at_once() -> None:
+    """Threads stand for them: nothing that belongs to one loop may reach another."""
+    daemon = FakeDaemon(replace(G, puts_collide=True, write_seconds=0.01))
+    daemon.brains["main"] = {}
+
+    async def remember(url: str) -> list[str]:
+        async def endpoint() -> Endpoint:
+            return Endpoint(url)
+
+        upstream = Upstream((DAEMON,), endpoint)
+        brain = Brain(upstream)
+        try:
+            writes = (brain.remember(Call(), "main", "kingfisher", None, [], None) for _ in range(4))
+            return [str(note["path"]) for note in await asyncio.gather(*writes)]
+        finally:
+            await upstream.close()
+
+    with listening(daemon.app()) as url, ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(lambda _n: asyncio.run(remember(url)), range(3)))
+    assert len({path for paths in found for path in paths}) == 1
