@@ -217,6 +217,6 @@ async def test_two_gateways_in_front_of_one_daemon(stage: Stage, tmp_path: Path)
             again = structured(await one.call_tool("memory_reflect", session))
             assert again | {"route": None} == closed | {"route": None}
     (log,) = (tmp_path / "daemon").glob("**/sessions/*/both-*.jsonl")
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line]
     said = sorted(line["content"] for line in lines if line["kind"] == "message")
     assert said == sorted(f"message {n} of the {'one' if n % 2 else 'other'}" for n in range(30))
