@@ -13,6 +13,7 @@ from fastmcp.client.client import CallToolResult
 from mcp_types import TextContent
 
 from tests.daemons.fake import FakeDaemon, G, Script, T, Y
+from tests.gateway.internet import Internet, record_dialling
 from tests.served import Era, Served, listening, serving
 
 DAEMONS = {"T": T, "Y": Y, "G": G}
@@ -155,3 +156,16 @@ async def web_agent(request: pytest.FixtureRequest, platforms: Platforms) -> Asy
     """One way in, where the way makes no difference."""
     async for found in agent_of(platforms(request.param), request.param, "http", "modern"):
         yield found
+
+
+@pytest.fixture
+def internet() -> Internet:
+    return Internet()
+
+
+@pytest.fixture
+def dialled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Where a socket wanted to connect to. A test that lets one try empties the list."""
+    attempts = record_dialling(monkeypatch)
+    yield attempts
+    assert attempts == []

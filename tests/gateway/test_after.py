@@ -129,7 +129,9 @@ async def test_a_job_that_was_stopped_before_it_began_leaves_nothing_behind() ->
 
 
 async def test_nothing_under_way_is_nothing_to_wait_for() -> None:
-    await asyncio.wait_for(AfterAnswers().drain(60), 5)
+    after = AfterAnswers()
+    await asyncio.wait_for(after.drain(60), 5)
+    assert after._running == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import gzip
 import socket
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
 import pytest
@@ -22,22 +22,11 @@ from tests.gateway.internet import (
     Internet,
     page,
     pieces,
-    record_dialling,
     refusal,
     streamed,
 )
 
-
-@pytest.fixture(autouse=True)
-def _nothing_is_dialled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    dialled = record_dialling(monkeypatch)
-    yield
-    assert dialled == []
-
-
-@pytest.fixture
-def internet() -> Internet:
-    return Internet()
+pytestmark = pytest.mark.usefixtures("dialled")
 
 
 async def test_a_public_page_is_fetched_from_the_address_that_was_checked(internet: Internet) -> None:

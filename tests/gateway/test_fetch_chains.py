@@ -1,8 +1,6 @@
 """Where redirects may lead a fetch: every hop is checked as the first."""
 
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import httpx
 import pytest
@@ -16,23 +14,11 @@ from tests.gateway.internet import (
     Answer,
     Internet,
     pieces,
-    record_dialling,
     redirect,
     refusal,
 )
 
-
-@pytest.fixture
-def internet() -> Internet:
-    return Internet()
-
-
-@pytest.fixture(autouse=True)
-def dialled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Where a socket wanted to connect to. A test that lets one try empties the list."""
-    attempts = record_dialling(monkeypatch)
-    yield attempts
-    assert attempts == []
+pytestmark = pytest.mark.usefixtures("dialled")
 
 
 def chain(*locations: str | None, start: str = "https://example.com/", status: int = 302) -> dict[str, Answer]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -21,23 +21,11 @@ from tests.gateway.internet import (
     SSRF_URLS,
     Answer,
     Internet,
-    record_dialling,
     redirect,
     refusal,
 )
 
-
-@pytest.fixture
-def internet() -> Internet:
-    return Internet()
-
-
-@pytest.fixture(autouse=True)
-def dialled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Where a socket wanted to connect to. A test that lets one try empties the list."""
-    attempts = record_dialling(monkeypatch)
-    yield attempts
-    assert attempts == []
+pytestmark = pytest.mark.usefixtures("dialled")
 
 
 @pytest.mark.parametrize("name", PRIVATE_ANSWERS)

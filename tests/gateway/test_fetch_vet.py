@@ -2,8 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,22 +14,10 @@ from tests.gateway.internet import (
     PUBLIC_V6,
     SSRF_URLS,
     Internet,
-    record_dialling,
     refusal,
 )
 
-
-@pytest.fixture
-def internet() -> Internet:
-    return Internet()
-
-
-@pytest.fixture(autouse=True)
-def dialled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Where a socket wanted to connect to. A test that lets one try empties the list."""
-    attempts = record_dialling(monkeypatch)
-    yield attempts
-    assert attempts == []
+pytestmark = pytest.mark.usefixtures("dialled")
 
 
 VETTED: dict[str, str] = {
@@ -68,12 +55,16 @@ async def test_a_name_for_the_platform_must_be_public_in_all_its_addresses(inter
 
 @pytest.mark.parametrize("failure", [socket.gaierror(-2, "x"), OSError(24, "x"), UnicodeError("x"), None], ids=repr)
 async def test_a_name_that_does_not_resolve_here_may_be_known_to_the_platform(failure: Exception | None) -> None:
+    asked: list[str] = []
+
     async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
         if failure is not None:
             raise failure
         return []
 
     await Fetcher(resolve=resolve).vet("https://wiki.corp.example/")
+    assert asked == ["wiki.corp.example"]
 
 
 async def test_a_name_that_resolves_too_slowly_may_be_known_to_the_platform() -> None:

@@ -42,5 +42,6 @@ async def test_a_failure_or_a_leave_lets_the_next_in() -> None:
     await asyncio.gather(first, return_exceptions=True)
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
+    assert (first.cancelled(), second.cancelled()) == (True, True)
     async with asyncio.timeout(5), locks.alone("a"):
-        pass
+        assert list(locks._held) == ["a"]
