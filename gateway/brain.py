@@ -1,6 +1,7 @@
 """One method per operation on a brain. What every surface speaks to; it keeps no data."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
@@ -12,16 +13,16 @@ from gateway.chains import CHAINS, foreseen, serve
 from gateway.directory import DEFAULT, Directory
 from gateway.errors import Absent, GatewayError
 from gateway.files import Roots
+from gateway.finishing import Finishing
 from gateway.locks import Locks
-from gateway.operations import Args, JsonObject, Op
+from gateway.operations import READS, Args, JsonObject, Op
 from gateway.page import Fetch, document_of
 from gateway.upstream.client import Upstream
 from gateway.upstream.dialect import Upload
 from gateway.work import Work
 
 _MESSAGE_LENGTH = 1_000_000
-_TAKEN_NAME = "There is a brain of that name already, or one with another visibility. Choose another name, or a slug."
-_TAKEN_SLUG = "There is a brain with that slug already. Choose another slug, or use that brain."
+_READ_ONLY = frozenset({"list_brains", "search", "recall"})
 
 Vet = Callable[[str], Awaitable[None]]
 
@@ -35,6 +36,7 @@ class Means:
     vet: Vet | None = None
     after: AfterAnswers = field(default_factory=AfterAnswers)
     locks: Locks = field(default_factory=Locks)
+    finishing: Finishing = field(default_factory=Finishing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,10 @@ class Brain:
         self._roots = roots
 
     async def close(self, seconds: float) -> None:
-        """Let what goes on after answers come to an end."""
-        await self._means.after.drain(seconds)
+        """Let what callers left behind, and what goes on after answers, come to an end."""
+        until = time.monotonic() + seconds
+        await self._means.finishing.drain(seconds)
+        await self._means.after.drain(max(until - time.monotonic(), 0.0))
 
     @property
     def takes_files(self) -> bool:
@@ -74,22 +78,12 @@ class Brain:
         return await self._directory.listing(call, self._named_page)
 
     async def create_brain(self, call: Call, name: str, slug: str | None, visibility: str) -> JsonObject:
-        """Create a brain. Without a slug, the same name and visibility again is the same brain."""
+        """Create a brain. The same name, slug and visibility again is the same brain."""
         if call.caller.ceiling is not None:
             raise GatewayError("forbidden", "This endpoint serves one brain only; brains are created elsewhere.")
-        wanted: JsonObject = {"name": name, "slug": slug or names.brain_slug(name), "visibility": visibility}
+        wanted = {"name": name, "slug": slug or names.brain_slug(name), "visibility": visibility}
         try:
             created = await self._served(call, "create_brain", {**wanted, "derived": slug is None})
-        except GatewayError as error:
-            if error.code not in {"conflict", "outcome_unknown"}:
-                raise
-            route = call.route
-            existing = await self._existing_brain(call, wanted, derived=slug is None)
-            if existing is None and error.code == "conflict":
-                raise GatewayError("conflict", _TAKEN_NAME if slug is None else _TAKEN_SLUG) from None
-            if existing is None:
-                raise
-            created, call.route = existing, route
         finally:
             # Not before: who lists the brains meanwhile may still see those of before.
             self._directory.forget(call)
@@ -146,9 +140,15 @@ class Brain:
         return await self._serve(call, brain, "store_transcript", document)
 
     async def append_messages(
-        self, call: Call, brain: str | None, session_id: str, messages: Sequence[JsonObject], actor_id: str | None
+        self,
+        call: Call,
+        brain: str | None,
+        session_id: str,
+        messages: Sequence[JsonObject],
+        actor_id: str | None,
+        key: str | None = None,
     ) -> JsonObject:
-        """Append messages to a session, in order.
+        """Append messages to a session, in order. The same call again, soon or with the same key, is the same call.
 
         Raises:
             GatewayError: with how many were `appended` and how many are `remaining`.
@@ -156,7 +156,7 @@ class Brain:
         names.checked_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id}
+        args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
         return await self._serve(call, brain, "append_messages", args)
 
     async def close_session(self, call: Call, brain: str | None, session_id: str) -> JsonObject:
@@ -242,7 +242,10 @@ class Brain:
     async def _served(self, call: Call, operation: str, args: Args) -> JsonObject:
         """The answer, with the route of the step that gave it noted in the call."""
         work = self._work(call)
-        answer, step = await serve(CHAINS[operation], args, work)
+        serving = serve(CHAINS[operation], args, work)
+        if operation not in _READ_ONLY:
+            serving = self._means.finishing.run(serving, lambda: work.has_written)
+        answer, step = await serving
         call.route = work.routes.get(step.via, call.route)
         return answer
 
@@ -263,12 +266,6 @@ class Brain:
     async def _named_page(self, call: Call, args: Args) -> JsonObject:
         return await self._served(call, "list_brains", args)
 
-    async def _existing_brain(self, call: Call, wanted: JsonObject, *, derived: bool) -> JsonObject | None:
-        for brain in (await self.list_brains(call))["items"]:
-            if derived and all(brain.get(key) == value for key, value in wanted.items()):
-                return {**brain, "reused": True}
-        return None
-
 
 class CallWork(Work):
     """One call's way to the platform, and to what the gateway itself can do."""
@@ -276,6 +273,8 @@ class CallWork(Work):
     def __init__(self, call: Call, means: Means) -> None:
         self.caller = names.caller_name(call.caller.subject)
         self.routes: dict[Op, str | None] = {}
+        self.has_written = False
+        """Whether anything was sent that changes the brain."""
         self._call = call
         self._means = means
         self._page: Args | None = None
@@ -283,6 +282,7 @@ class CallWork(Work):
     async def send(self, op: Op, args: Args) -> JsonObject:
         if op is Op.FETCH_PAGE:
             return dict(await self._fetched(str(args["url"])))
+        self.has_written |= op not in READS
         try:
             return await self._means.upstream.send(self._call, op, args)
         finally:
@@ -309,7 +309,7 @@ class CallWork(Work):
         return self._means.locks.alone(name)
 
     def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
-        call = Call(self._call.caller, self._call.request_id)
+        call = Call(self._call.caller, self._call.request_id, began=None)
         work = CallWork(call, self._means)
         self._means.after.start(name, lambda: job(work))
 

@@ -1,6 +1,7 @@
 """Who is calling, and what one call has come to so far."""
 
 import secrets
+import time
 from dataclasses import dataclass, field
 
 
@@ -25,3 +26,7 @@ class Call:
     brain_note: str | None = None
     """Said to the caller when the brain was a guess: the first of several."""
     route: str | None = None
+    began: float | None = field(default_factory=time.monotonic)
+    """From when its time counts; None for what nobody waits for."""
+    longest: float = 0.0
+    """Seconds that the longest of its operations may take: as long as the whole call may."""

@@ -90,7 +90,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
         Step(Op.LIST_BRAINS),
     ),
     "create_brain": (
-        Step(Op.CREATE_BRAIN),
+        Step(Op.CREATE_BRAIN, run=brains.create_named),
         Step(
             Op.CREATE_BARE_BRAIN,
             also=(Op.WRITE_DOCUMENT,),
@@ -114,7 +114,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "ask": (Step(Op.ASK),),
     "remember": _REMEMBER,
     "ingest_file": (
-        Step(Op.INGEST_FILE),
+        Step(Op.INGEST_FILE, run=ingesting.ingest_by_platform),
         Step(
             Op.INGEST_TEXT,
             also=(Op.STAT_DOCUMENT,),

@@ -2,11 +2,13 @@
 
 * GatewayError(code, message, retryable)     a refusal or a failure, in our own words
   + StreamBroken                             an answer stream that ended before it was done
+  + Unsure                                   a write that was sent and got no telling answer
 * Absent                                     the platform has no such route; never reaches a caller,
                                              it moves a chain to its next step
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from gateway.operations import JsonObject, JsonValue
@@ -60,6 +62,26 @@ class GatewayError(Exception):
         if self.retry_after_seconds is not None:
             error["retry_after_seconds"] = self.retry_after_seconds
         return {**error, "request_id": request_id, **self.extra}
+
+
+class Doubt(StrEnum):
+    """Why nobody knows whether a write was made, which decides what to do once a look finds nothing."""
+
+    LOST = "lost"
+    """The connection broke: it never arrived, or it is done by now."""
+    LATE = "late"
+    """No answer in time: it may still be under way."""
+    ANSWERED = "answered"
+    """It was answered, with a failure or with nonsense: what is not there now was not made."""
+
+
+class Unsure(GatewayError):
+    """A write that may be done. `failure` is what it is, should it prove not to be."""
+
+    def __init__(self, failure: GatewayError, doubt: Doubt) -> None:
+        super().__init__("outcome_unknown", retry_after_seconds=failure.retry_after_seconds)
+        self.failure = failure
+        self.doubt = doubt
 
 
 class StreamBroken(GatewayError):

@@ -38,6 +38,7 @@ class Op(StrEnum):
     """Ingest what is text already, under a name of our choice: such a platform reads no PDF and overwrites."""
     INGEST_URL = "ingest_url"
     APPEND_MESSAGE = "append_message"
+    LIST_MESSAGES = "list_messages"
     CLOSE_SESSION = "close_session"
     EXTRACT = "extract"
     REFLECT = "reflect"
@@ -47,7 +48,7 @@ class Op(StrEnum):
     """Not the platform's but ours: a page of the public web, as a document."""
 
 
-# Asking again changes nothing: these may be repeated when an answer was lost.
+# Asking again changes nothing.
 READS = frozenset(
     {
         Op.LIST_BRAINS,
@@ -57,9 +58,26 @@ READS = frozenset(
         Op.AGENT_SEARCH,
         Op.SESSION_RECALL,
         Op.RECALL,
+        Op.LIST_MESSAGES,
         Op.STAT_DOCUMENT,
         Op.READ_DOCUMENT,
         Op.LIST_DOCUMENTS,
         Op.EXTRACT,
+    }
+)
+
+# What a caller gave to keep. When no telling answer comes it may be stored all the same, and that is looked into.
+STORES = frozenset(
+    {
+        Op.CREATE_BRAIN,
+        Op.CREATE_BARE_BRAIN,
+        Op.CREATE_DOCUMENT,
+        Op.WRITE_DOCUMENT,
+        Op.BATCH_WRITE,
+        Op.APPEND_DOCUMENT,
+        Op.INGEST_FILE,
+        Op.INGEST_TEXT,
+        Op.INGEST_URL,
+        Op.APPEND_MESSAGE,
     }
 )

@@ -20,7 +20,7 @@ from gateway.http import OneToken
 from gateway.settings import Settings
 from gateway.startup import CannotStart
 from gateway.surfaces.base import Surface, current_caller
-from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.client import Deadlines, Endpoint, Upstream
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.platform import PLATFORM
@@ -38,7 +38,7 @@ class Gateway:
         self._fetch = own_fetch(settings)
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
-        self._upstream = Upstream(_dialects(settings), self._endpoint)
+        self._upstream = Upstream(_dialects(settings), self._endpoint, deadlines=_deadlines(settings))
         self.brain = Brain(
             self._upstream,
             default=settings.default_brain,
@@ -112,6 +112,18 @@ class Gateway:
 def own_fetch(settings: Settings) -> Fetcher | None:
     """What fetches pages from here, if anything may."""
     return Fetcher(allowed=settings.fetch_allow) if settings.fetch == "on" else None
+
+
+def _deadlines(settings: Settings) -> Deadlines:
+    return Deadlines(
+        connect=settings.connect_seconds,
+        read=settings.read_seconds,
+        ingest=settings.ingest_seconds,
+        stage=settings.stage_seconds,
+        first_event=settings.first_event_seconds,
+        idle=settings.idle_seconds,
+        ask=settings.ask_seconds,
+    )
 
 
 def _dialects(settings: Settings) -> tuple[Dialect, ...]:

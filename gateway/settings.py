@@ -56,6 +56,10 @@ Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_path_separated)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 
 
+# Bounded, because an event loop counts in milliseconds that fit an integer.
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
 def _also(*aliases: str) -> Any:
     """The names agents already have in their environment, besides our own."""
     return AliasChoices(*aliases)
@@ -113,6 +117,13 @@ class Settings(BaseSettings):
         description="Networks of yours that pages may be fetched from although they are not public, comma-separated "
         "(`10.1.0.0/16`). Loopback, link-local, multicast and cloud metadata stay closed, and ports but 80 and 443.",
     )
+    connect_seconds: Seconds = Field(5, description="Seconds to wait for a connection to the platform.")
+    read_seconds: Seconds = Field(30, description="Seconds for a search, a look or a plain write, repeats included.")
+    ingest_seconds: Seconds = Field(300, description="Seconds for ingesting a file or a page.")
+    stage_seconds: Seconds = Field(300, description="Seconds for extracting, reflecting and consolidating.")
+    first_event_seconds: Seconds = Field(120, description="Seconds until an answer must begin.")
+    idle_seconds: Seconds = Field(120, description="Seconds an answer may pause; comments in its stream do not count.")
+    ask_seconds: Seconds = Field(600, description="Seconds for a whole answer.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["auto", "text", "json"] = Field(
         "auto", description="`auto` is text on a terminal and JSON otherwise."
@@ -220,8 +231,11 @@ def load(**overrides: Any) -> Settings:
 # pydantic's kind of error -> our words for it; what is not here was raised by a validator above, in our words.
 _RULES = {
     "int_parsing": "must be a whole number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
+    "less_than_equal": "must be at most {le:g}",
     "literal_error": "must be one of {expected}",
 }
 

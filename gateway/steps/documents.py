@@ -3,8 +3,9 @@
 from typing import Final
 
 from gateway import names, notes
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Doubt, GatewayError, Unsure
 from gateway.operations import Args, JsonObject, Op
+from gateway.steps.certainty import certain, looked
 from gateway.work import Work
 
 # What platforms take in one PUT and in one batch, less room for the longest front matter.
@@ -12,7 +13,6 @@ _FRONT_BYTES: Final = 64 * 1024
 PUT_BYTES: Final = 2 * 1024 * 1024 - _FRONT_BYTES
 BATCH_BYTES: Final = 8 * 1024 * 1024 - _FRONT_BYTES
 _NEEDED: Final = frozenset({"id", "path", "byte_size"})
-_DOUBT: Final = frozenset({"conflict", "outcome_unknown"})
 
 
 def fits_a_put(document: Args) -> bool:
@@ -22,15 +22,22 @@ def fits_a_put(document: Args) -> bool:
 
 async def by_record(work: Work, document: Args) -> JsonObject:
     """By a platform that keeps a record of each document, and refuses a path that is taken."""
+
+    async def send() -> JsonObject:
+        return await work.send(Op.CREATE_DOCUMENT, document)
+
+    async def look() -> JsonObject | None:
+        return await _recorded(work, document)
+
     try:
-        return _complete(await work.send(Op.CREATE_DOCUMENT, document), document)
+        return _complete(await certain(send, look), document)
     except GatewayError as error:
-        if error.code not in _DOUBT:
+        if error.code != "conflict":
             raise
-        # The same write may have been made before, or just now with its answer lost: look.
-        if (stored := await _recorded(work, document)) is not None:
-            return {**_complete(stored, document), "reused": True}
-        raise _doubtful(error) from None
+        # The same write may have been made before.
+        if (stored := await looked(look, Unsure(error, Doubt.ANSWERED))) is None:
+            raise _taken() from None
+        return {**_complete(stored, document), "reused": True}
 
 
 async def by_put(work: Work, document: Args) -> JsonObject:
@@ -53,27 +60,30 @@ async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
             return {**stored, "reused": True}
         moment = notes.now()
         body = notes.rendered(document, moment)
-        try:
-            await work.send(
-                op, {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
-            )
-        except GatewayError as error:
-            if error.code not in _DOUBT or (stored := await _found_after(work, document)) is None:
-                raise _doubtful(error) from None
-            return stored
-    return _findable(work, notes.record(document, moment))
+        args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
+
+        async def send() -> JsonObject:
+            await work.send(op, args)
+            return _findable(work, notes.record(document, moment))
+
+        return await certain(send, lambda: _noted(work, document))
 
 
-async def _found_after(work: Work, document: Args) -> JsonObject | None:
-    """What a look after a write in doubt finds; a look that fails leaves it in doubt."""
-    try:
-        return await _noted(work, document)
-    except Absent:
-        return None
-    except GatewayError as error:
-        if error.code == "conflict":
-            raise
-        return None
+async def write(work: Work, brain: str, path: str, body: bytes) -> None:
+    """Bytes of our own at a path that is nobody else's.
+
+    Raises:
+        GatewayError: they are not there; or `outcome_unknown`.
+    """
+
+    async def send() -> bool:
+        await work.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
+        return True
+
+    async def look() -> bool | None:
+        return await read(work, brain, path) == body or None
+
+    await certain(send, look)
 
 
 async def _noted(work: Work, document: Args) -> JsonObject | None:
@@ -91,15 +101,25 @@ async def _noted(work: Work, document: Args) -> JsonObject | None:
 
 
 async def _recorded(work: Work, document: Args) -> JsonObject | None:
-    """The platform's record of what is at the wanted path, if that is the wanted document."""
+    """The platform's record of what is at the wanted path, if that is the wanted document; None if nothing is.
+
+    Raises:
+        GatewayError: conflict, when something else is there.
+    """
     try:
         found = (await work.send(Op.STAT_DOCUMENT, document)).get("document")
-        if isinstance(found, dict):
-            return found if _is_the_same(found, document) else None
-        body = await read(work, str(document["brain"]), str(document["path"]))
-    except (Absent, GatewayError):
-        return None
-    return notes.record(document, notes.now()) if body == str(document["content"]).encode() else None
+    except GatewayError as error:
+        if error.code == "not_found":
+            return None
+        raise
+    if isinstance(found, dict):
+        if not _is_the_same(found, document):
+            raise _taken()
+        return found
+    body = await read(work, str(document["brain"]), str(document["path"]))
+    if body is not None and body != str(document["content"]).encode():
+        raise _taken()
+    return None if body is None else notes.record(document, notes.now())
 
 
 async def read(work: Work, brain: str, path: str) -> bytes | None:
@@ -130,15 +150,6 @@ def _complete(record: JsonObject, document: Args) -> JsonObject:
 def _findable(work: Work, record: JsonObject) -> JsonObject:
     """Says so where search will never find it."""
     return record if work.finds(str(record["path"])) else {**record, "searchable": False}
-
-
-def _doubtful(error: GatewayError) -> GatewayError:
-    """A repeat of these writes is the same write: what is not known may be tried again."""
-    if error.code == "conflict":
-        return _taken()
-    if error.code == "outcome_unknown":
-        error.retryable = True
-    return error
 
 
 def _taken() -> GatewayError:

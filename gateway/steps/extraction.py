@@ -8,6 +8,7 @@ from gateway import names, notes
 from gateway.errors import Absent, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import documents
+from gateway.steps.certainty import certain
 from gateway.steps.session_log import append, line, read_log
 from gateway.work import Work
 
@@ -104,11 +105,20 @@ def _memory(memory: JsonObject, session_id: str, actor: str | None) -> tuple[str
 
 async def _write_all(work: Work, brain: str, writes: dict[str, bytes]) -> None:
     """Together where the platform can, else one by one: their names are derived, so a repeat is the same."""
-    try:
+
+    async def send() -> bool:
         await work.send(Op.BATCH_WRITE, {"brain": brain, "writes": writes, "reason": "extract"})
+        return True
+
+    async def look() -> bool | None:
+        kept = [await documents.read(work, brain, path) for path in writes]
+        return kept == list(writes.values()) or None
+
+    try:
+        await certain(send, look)
     except Absent:
         for path, body in writes.items():
-            await work.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
+            await documents.write(work, brain, path, body)
 
 
 def said(messages: Sequence[JsonObject]) -> list[JsonObject]:

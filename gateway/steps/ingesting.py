@@ -8,6 +8,7 @@ from gateway.errors import Absent, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.page import Page, readable
 from gateway.steps import documents
+from gateway.steps.certainty import certain
 from gateway.work import Work
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
@@ -26,19 +27,27 @@ async def ingest_as_text(work: Work, args: Args) -> JsonObject:
         raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
     if upload.content_type in _CONVERTED:
         text = replace(text, content_type="text/markdown", body=await _text_of(upload.content_type, upload.body))
-    try:
-        answer = await work.send(Op.INGEST_TEXT, {**args, "upload": text})
-    except GatewayError as error:
-        if error.code != "outcome_unknown" or not await _ended_up(work, str(args["brain"]), path):
-            raise _repeatable(error) from None
-        answer = {"status": "completed", "document_id": path, "path": path, "reused": False}
-    return {**answer, "hash": sha256}
+
+    async def send() -> JsonObject:
+        return await work.send(Op.INGEST_TEXT, {**args, "upload": text})
+
+    async def look() -> JsonObject | None:
+        if not await _is_stored(work, str(args["brain"]), path):
+            return None
+        return {"status": "completed", "document_id": path, "path": path, "reused": False}
+
+    return {**await certain(send, look), "hash": sha256}
+
+
+async def ingest_by_platform(work: Work, args: Args) -> JsonObject:
+    """By the platform, which knows a file again by its bytes: asked once more, it says what became of it."""
+    return await certain(lambda: work.send(Op.INGEST_FILE, args))
 
 
 async def ingest_by_server(work: Work, args: Args) -> JsonObject:
     """By the platform itself, which fetches the page: some would fetch from their own network, so look first."""
     await work.vet(str(args["url"]))
-    result = await work.send(Op.INGEST_URL, args)
+    result = await certain(lambda: work.send(Op.INGEST_URL, args))
     if "hash" not in result and result.get("path"):
         result = {**result, **await _hash(work, str(args["brain"]), str(result["path"]))}
     return {"path": "server", "result": result}
@@ -56,27 +65,11 @@ async def _hash(work: Work, brain: str, path: str) -> JsonObject:
 async def _is_stored(work: Work, brain: str, path: str) -> bool:
     try:
         await work.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})
-    except Absent:
-        return False
     except GatewayError as error:
         if error.code == "not_found":
             return False
         raise
     return True
-
-
-async def _ended_up(work: Work, brain: str, path: str) -> bool:
-    """Whether a write whose answer was lost was made; not, as far as can be seen."""
-    try:
-        return await _is_stored(work, brain, path)
-    except GatewayError:
-        return False
-
-
-def _repeatable(error: GatewayError) -> GatewayError:
-    """The name is the file's own: a repeat is the same write."""
-    error.retryable = error.retryable or error.code == "outcome_unknown"
-    return error
 
 
 async def _text_of(content_type: str, body: bytes) -> bytes:

@@ -1,18 +1,24 @@
 """Sessions on a platform that has none: a log of lines, kept as a document of the brain.
 
 A line is a message, a note of how far memories were extracted, or the end of the session with its reflection.
-Lines are only ever added, so that any number of gateways may write one log.
+Lines are only ever added, so that any number of gateways may write one log. A message says of which call it was
+(`call`, a digest) and its place there (`n`): lines that were added twice are read once.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
 
 from gateway import names
-from gateway.errors import Absent, GatewayError
 from gateway.operations import JsonObject, Op
 from gateway.steps import documents
+from gateway.steps.certainty import certain_once
+from gateway.steps.ranking import moment
 from gateway.work import Work
+
+ONE_CALL: Final = timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -26,15 +32,49 @@ class Log:
     """How the session ended, unless something was said since."""
 
 
+class _Once:
+    """Tells lines that were added twice, by two gateways or by a request that arrived late.
+
+    With a key, a call is the same whenever it comes again; without, when it comes next and within ten minutes.
+    """
+
+    def __init__(self) -> None:
+        self._keyed: set[tuple[str, int]] = set()
+        self._call: str | None = None
+        self._places: dict[int, object] = {}
+
+    def is_new(self, entry: JsonObject) -> bool:
+        call, n = entry.get("call"), entry.get("n")
+        if not isinstance(call, str) or not isinstance(n, int):
+            self._call = None
+            return True
+        if entry.get("keyed"):
+            is_new = (call, n) not in self._keyed
+            self._keyed.add((call, n))
+            return is_new
+        if call != self._call:
+            self._call, self._places = call, {}
+        if n in self._places and are_one_call(self._places[n], entry.get("created_at")):
+            return False
+        self._places[n] = entry.get("created_at")
+        return True
+
+
+def are_one_call(one: object, other: object) -> bool:
+    """Whether two times are so close that equal words are one call that came twice."""
+    return abs(moment(other) - moment(one)) < ONE_CALL
+
+
 async def read_log(work: Work, brain: str, session_id: str) -> Log:
     """The log of a session; an empty one where nothing was said yet."""
-    log = Log()
+    log, once = Log(), _Once()
     said_at_close: object = 0
     body = await documents.read(work, brain, names.session_log_path(work.caller, session_id))
     for entry in _entries(body or b""):
         match entry.get("kind"):
             case "message" if "role" in entry and "content" in entry:
-                log.messages.append(entry)
+                if once.is_new(entry):
+                    log.messages.append(entry)
             case "extracted" if isinstance(entry.get("through"), int):
                 log.extracted = max(log.extracted, entry["through"])
             case "closed" if isinstance(entry.get("answer"), dict):
@@ -53,19 +93,15 @@ async def append(work: Work, brain: str, path: str, lines: Sequence[bytes]) -> N
     """
     # Should the last line there be torn, it ends here, and takes none of these with it.
     body = b"\n" + b"".join(lines)
-    try:
+
+    async def send() -> bool:
         await work.send(Op.APPEND_DOCUMENT, {"brain": brain, "path": path, "body": body})
-    except GatewayError as error:
-        # Sent, and no answer came: the log itself says whether the lines are there.
-        if error.code != "outcome_unknown" or not await _ends_up(work, brain, path, body):
-            raise
+        return True
 
+    async def look() -> bool | None:
+        return body in (await documents.read(work, brain, path) or b"") or None
 
-async def _ends_up(work: Work, brain: str, path: str, body: bytes) -> bool:
-    try:
-        return body in (await documents.read(work, brain, path) or b"")
-    except (Absent, GatewayError):
-        return False
+    await certain_once(send, look)
 
 
 def line(entry: JsonObject) -> bytes:

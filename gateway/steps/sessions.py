@@ -5,9 +5,15 @@ from collections.abc import Sequence
 from gateway import names, notes
 from gateway.errors import Absent, GatewayError
 from gateway.operations import Args, JsonObject, Op
+from gateway.steps import documents
+from gateway.steps.certainty import certain_once
 from gateway.steps.extraction import extract_later, first_that_fit, said
+from gateway.steps.same_call import SameCall, beginning, record_of, said_since, tail_of
 from gateway.steps.session_log import append, line, parts, read_log
 from gateway.work import Work
+
+# So far back a message is looked for whose answer was lost: others may write to the session too.
+_RECENT = 50
 
 
 async def append_one_by_one(work: Work, args: Args) -> JsonObject:
@@ -19,19 +25,57 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
     messages = args["messages"]
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
-    appended: list[JsonObject] = []
-    for message in messages:
-        metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
-        try:
-            record = await work.send(Op.APPEND_MESSAGE, {**session, **message, "metadata": metadata})
-        except Absent:
-            if not appended:
-                raise
-            raise _cut_off(GatewayError("upstream_error"), appended, messages) from None
-        except GatewayError as error:
-            raise _cut_off(error, appended, messages) from error
-        appended.append({key: value for key, value in record.items() if key != "metadata"})
-    return {"messages": appended}
+    async with work.alone(f"session {args['session_id']} of {args['brain']}"):
+        tail = await _known_tail(work, session, len(messages))
+        there = beginning(tail or [], messages)
+        appended = list(there)
+        for message in messages[len(there) :]:
+            metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
+            last = appended[-1] if appended else tail[-1] if tail else None
+            try:
+                record = await _appended(work, session, {**message, "metadata": metadata}, last, tail is not None)
+            except Absent:
+                if not appended:
+                    raise
+                raise _cut_off(GatewayError("upstream_error"), appended, messages) from None
+            except GatewayError as error:
+                raise _cut_off(error, appended, messages) from error
+            appended.append(record)
+    return {"messages": [_without_metadata(record) for record in appended], **_reused(there, messages)}
+
+
+async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject] | None:
+    """What was said last; None where the platform does not tell, and nothing can be looked up."""
+    try:
+        return await tail_of(work, session, count)
+    except Absent:
+        return None
+    except GatewayError as error:
+        if error.code not in {"validation_error", "upstream_error"}:
+            raise
+        return None
+
+
+async def _appended(
+    work: Work, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
+) -> JsonObject:
+    """The record of one message, said once: where its answer is lost, the session is asked."""
+
+    async def send() -> JsonObject:
+        return await work.send(Op.APPEND_MESSAGE, {**session, **message})
+
+    async def look() -> JsonObject | None:
+        return said_since(await tail_of(work, session, _RECENT), last, message)
+
+    return await (certain_once(send, look) if can_look else send())
+
+
+def _without_metadata(record: JsonObject) -> JsonObject:
+    return {key: value for key, value in record.items() if key != "metadata"}
+
+
+def _reused(there: Sequence[JsonObject], messages: Sequence[JsonObject]) -> JsonObject:
+    return {"reused": True} if len(there) == len(messages) else {}
 
 
 def _cut_off(error: GatewayError, appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> GatewayError:
@@ -42,22 +86,25 @@ def _cut_off(error: GatewayError, appended: Sequence[JsonObject], messages: Sequ
 async def append_to_log(work: Work, args: Args) -> JsonObject:
     """Messages as lines of the log; what is worth keeping is extracted after the answer."""
     brain, session_id, messages = str(args["brain"]), str(args["session_id"]), args["messages"]
-    path, moment = names.session_log_path(work.caller, session_id), notes.now()
-    records = [_record(session_id, message, n, moment) for n, message in enumerate(messages)]
-    actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
-    appended: list[JsonObject] = []
-    for part in parts([line({"kind": "message", **record, **actor}) for record in records]):
-        try:
-            await append(work, brain, path, part)
-        except Absent:
-            if not appended:
-                raise
-            raise _cut_off(GatewayError("upstream_error"), appended, records) from None
-        except GatewayError as error:
-            raise _cut_off(error, appended, records) from error
-        appended += records[len(appended) : len(appended) + len(part)]
+    call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
+    path = names.session_log_path(work.caller, session_id)
+    async with work.alone(f"{path} of {brain}"):
+        there = call.there((await read_log(work, brain, session_id)).messages)
+        appended = list(there)
+        entries = call.entries()[len(there) :]
+        for part in parts([line(entry) for entry in entries]) if entries else ():
+            try:
+                await append(work, brain, path, part)
+            except Absent:
+                if not appended:
+                    raise
+                raise _cut_off(GatewayError("upstream_error"), appended, messages) from None
+            except GatewayError as error:
+                raise _cut_off(error, appended, messages) from error
+            appended += entries[len(appended) - len(there) :][: len(part)]
     extraction = await extract_later(work, brain, session_id)
-    return {"messages": records, "extraction": extraction}
+    records = [record_of(entry) for entry in appended]
+    return {"messages": records, "extraction": extraction, **_reused(there, messages)}
 
 
 async def close_by_log(work: Work, args: Args) -> JsonObject:
@@ -102,14 +149,8 @@ async def _written(work: Work, brain: str, session_id: str, result: JsonObject) 
     content = f"# Reflection on session {session_id}\n\nOutcome: {result.get('outcome')}\n{told}"
     document = {"title": f"Reflection on session {session_id}", "content": content, "front": {"type": "reflection"}}
     body = notes.rendered(document, notes.now())
-    await work.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
+    await documents.write(work, brain, path, body)
     return path
-
-
-def _record(session_id: str, message: JsonObject, n: int, moment: str) -> JsonObject:
-    role, content = message["role"], message["content"]
-    message_id = f"msg_{names.digest([session_id, n, role, content, moment])[:24]}"
-    return {"id": message_id, "session_id": session_id, "role": role, "content": content, "created_at": moment}
 
 
 def _last_that_fit(messages: Sequence[JsonObject]) -> list[JsonObject]:

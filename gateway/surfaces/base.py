@@ -3,13 +3,14 @@
 import inspect
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import structlog
-from fastmcp.server.dependencies import get_http_request
+from fastmcp.server.dependencies import get_context, get_http_request
 from fastmcp.tools import Tool, ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
@@ -20,6 +21,9 @@ from gateway.operations import JsonObject
 from gateway.surfaces.schema import input_schema
 
 log = structlog.get_logger()
+
+IDEMPOTENCY_KEY = "brains/idempotencyKey"
+_KEY = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
 # Ends of a call that whoever runs the gateway wants to hear of.
 _TROUBLE = frozenset(
@@ -176,6 +180,22 @@ def current_caller() -> Caller:
     ceiling: str | None = getattr(request.state, "brain", None)
     preferred = request.headers.get("x-brain")
     return Caller(ceiling=ceiling, preferred=preferred)
+
+
+def idempotency_key() -> str | None:
+    """What the client named this call, so that it can be sent again: `_meta["brains/idempotencyKey"]`.
+
+    Raises:
+        GatewayError: validation_error.
+    """
+    request = get_context().request_context
+    key = ((request.meta if request else None) or {}).get(IDEMPOTENCY_KEY)
+    if key is None or (isinstance(key, str) and _KEY.fullmatch(key)):
+        return key
+    raise GatewayError(
+        "validation_error",
+        f"_meta[{IDEMPOTENCY_KEY!r}] must be 1 to 255 letters, digits or any of . : - _ in a string.",
+    )
 
 
 def _line(body: JsonObject) -> str:

@@ -15,22 +15,14 @@ from gateway.names import slug
 from gateway.operations import JsonObject
 from gateway.surfaces import memory_schema as schema
 from gateway.surfaces import memory_text as text
-from gateway.surfaces.base import Surface, Use, tool
+from gateway.surfaces.answer import Answer
+from gateway.surfaces.base import Surface, Use, idempotency_key, tool
+from gateway.surfaces.fields import filled
 from gateway.upstream.dialect import Upload
 
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
 _BRAIN: JsonObject = {"id": "", "slug": "", "name": "", "visibility": "private"}
-_RETRIEVED: JsonObject = {"chunk_id": "", "document_id": "", "score": 0.0, "preview": ""}
-_CITATION: JsonObject = {
-    "type": "citation",
-    "chunk_id": "",
-    "document_id": "",
-    "answer_start": 0,
-    "answer_end": 0,
-    "quote": "",
-}
-_PREVIEW_LENGTH = 512
 _MEDIA_TYPES = {
     "markdown": "text/markdown",
     "text": "text/plain",
@@ -72,7 +64,7 @@ class Memory(Surface):
     @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
     async def remember(self, args: schema.RememberInput, call: Call) -> ToolResult:
         document = await self._brain.remember(call, args.brain, args.content, args.title, args.tags or [], args.path)
-        return ToolResult(_noted(text.remembered(document), call), document | _stored(call))
+        return ToolResult(_noted(text.remembered(document), call), document | _outcome(document, call))
 
     @tool(schema.INGEST_FILE, Use("ingest_file"))
     async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> ToolResult:
@@ -86,7 +78,7 @@ class Memory(Surface):
         answer = await self._brain.ingest_url(call, args.brain, args.url)
         if answer["path"] == "server":
             answer["result"] = _with_status(answer["result"])
-        outcome = _outcome(answer.get("result", {}), call)
+        outcome = _outcome(answer.get("result") or answer.get("document") or {}, call)
         return ToolResult(_noted(text.ingested_url(answer), call), answer | outcome)
 
     @tool(
@@ -98,14 +90,17 @@ class Memory(Surface):
         messages: Sequence[JsonObject] = [{"role": m.role, "content": m.content} for m in args.messages]
         answer: JsonObject
         if args.session_id is not None:
-            appended = await self._brain.append_messages(call, args.brain, args.session_id, messages, args.actor_id)
+            appended = await self._brain.append_messages(
+                call, args.brain, args.session_id, messages, args.actor_id, idempotency_key()
+            )
             count = {"appended": len(appended["messages"]), "remaining": 0}
             answer = {"mode": "session", **appended, **count}
         else:
             document = await self._brain.store_transcript(call, args.brain, messages, args.actor_id)
             extraction = {"extraction": document.pop("extraction")} if "extraction" in document else {}
             answer = {"mode": "transcript", "document": document, **extraction}
-        return ToolResult(_noted(text.extracted(answer), call), answer | _stored(call))
+        outcome = _outcome(answer.get("document", {}), call)
+        return ToolResult(_noted(text.extracted(answer), call), answer | outcome)
 
     @tool(schema.REFLECT, Use("close_session"))
     async def reflect(self, args: schema.ReflectInput, call: Call) -> ToolResult:
@@ -122,7 +117,7 @@ class Memory(Surface):
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
     async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> ToolResult:
         brain = await self._brain.create_brain(call, args.name, args.slug, args.visibility)
-        return ToolResult(text.created(brain), _filled(brain, _BRAIN) | _stored(call))
+        return ToolResult(text.created(brain), filled(brain, _BRAIN) | _stored(call))
 
     @tool(schema.LIST_BRAINS, Use("list_brains"))
     async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> ToolResult:
@@ -132,27 +127,17 @@ class Memory(Surface):
 
     @tool(schema.ASK, Use("ask"))
     async def ask(self, args: schema.AskInput, call: Call) -> ToolResult:
-        session = get_context().session
-        retrieved: list[JsonObject] | None = None
-        citations: list[JsonObject] = []
-        deltas: list[str] = []
-        done: JsonObject = {}
-        async with aclosing(self._brain.ask(call, args.brain, {"query": args.query, "top_k": args.top_k})) as frames:
-            async for frame in frames:
-                match frame["type"]:
-                    case "retrieve" if retrieved is None:
-                        retrieved = [_retrieved(chunk) for chunk in frame.get("chunks") or []]
-                    case "answer_delta":
+        session, answer = get_context().session, Answer()
+        query = {"query": args.query, "top_k": args.top_k}
+        try:
+            async with aclosing(self._brain.ask(call, args.brain, query)) as frames:
+                async for frame in frames:
+                    if (delta := answer.take(frame)) is not None:
                         # The session's own method: integers stay integers, and it is silent without a token.
-                        await session.report_progress(len(deltas), message=str(frame.get("delta", "")))
-                        deltas.append(str(frame.get("delta", "")))
-                    case "citation":
-                        citations.append(_only(_CITATION, frame))
-                    case "done":
-                        done = frame
-        answer = done["answer"] if isinstance(done.get("answer"), str) else "".join(deltas)
-        result = {"answer": answer, "citations": citations, "retrieved": retrieved or []}
-        return ToolResult(_noted(text.answered(answer, citations), call), result)
+                        await session.report_progress(len(answer.deltas) - 1, message=delta)
+        except StreamBroken as error:
+            raise answer.broken_off(error) from error
+        return ToolResult(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())
 
     def failed(self, error: GatewayError, call: Call) -> ToolResult:
         result = super().failed(error, call)
@@ -177,40 +162,17 @@ def _with_status(result: JsonObject) -> JsonObject:
     return {**result, "status": "queued" if result.get("status") == "queued" else "completed"}
 
 
-def _filled(found: JsonObject, fields: JsonObject) -> JsonObject:
-    """With every field of the contract: what the platform left out is empty, what it garbled is an error of its."""
-    missing = {}
-    for name, empty in fields.items():
-        value = found.get(name)
-        kinds = (int, float) if isinstance(empty, float) else type(empty)
-        if value is None:
-            missing[name] = empty
-        elif not isinstance(value, kinds) or isinstance(value, bool):
-            raise GatewayError("upstream_error", f"The platform's answer holds something else where {name} belongs.")
-    return {**found, **missing} if missing else found
-
-
-def _only(fields: JsonObject, found: JsonObject) -> JsonObject:
-    filled = _filled(found, fields)
-    return {name: filled[name] for name in fields}
-
-
 def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonObject]:
     found = answer.get(key)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise GatewayError("upstream_error", "The platform's answer has no list of results.")
-    return [_filled(item, fields) for item in found]
+    return [filled(item, fields) for item in found]
 
 
 def _searched(answer: JsonObject, query: str, call: Call) -> ToolResult:
     found = _filled_list(answer, "hits", _HIT)
     fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
-    return ToolResult(_noted(text.hits(found), call), _filled({**answer, "hits": found}, fields))
-
-
-def _retrieved(chunk: JsonObject) -> JsonObject:
-    kept = _only(_RETRIEVED, chunk)
-    return {**kept, "preview": kept["preview"][:_PREVIEW_LENGTH]}
+    return ToolResult(_noted(text.hits(found), call), filled({**answer, "hits": found}, fields))
 
 
 def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:

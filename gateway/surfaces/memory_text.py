@@ -51,6 +51,8 @@ def remembered(document: JsonObject) -> str:
     unfound = " This platform's search does not look there." if document.get("searchable") is False else ""
     if document.get("reused"):
         return f"Already stored as {name}).{unfound}"
+    if document.get("status") == "queued":
+        return f"Queued {name}); it is not stored yet.{unfound}"
     return (f"Stored {name}, {size:,} bytes)." if isinstance(size, int) else f"Stored {name}).") + unfound
 
 
@@ -74,6 +76,8 @@ def extracted(answer: JsonObject) -> str:
         extracts = "This platform extracts no memories."
     else:
         extracts = "Memories are extracted from this in the background."
+    if answer["mode"] == "session" and answer.get("reused"):
+        return f"These {len(answer['messages'])} message(s) are in the session already, from this call. {extracts}"
     if answer["mode"] == "session":
         return f"Appended {len(answer['messages'])} message(s) to the session. {extracts}"
     return f"{remembered(answer['document'])} {extracts}"

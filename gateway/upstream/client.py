@@ -3,8 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
@@ -13,19 +13,32 @@ import httpx
 import structlog
 
 from gateway.caller import Call
-from gateway.errors import Absent, GatewayError, StreamBroken
-from gateway.operations import READS, Args, JsonObject, JsonValue, Op
+from gateway.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
+from gateway.operations import READS, STORES, Args, JsonObject, JsonValue, Op
+from gateway.upstream.breaker import Breaker
+from gateway.upstream.budget import Budget
 from gateway.upstream.detect import Answer, Detector
 from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
-from gateway.upstream.retry import NOT_SENT, Collided, retrying
+from gateway.upstream.retry import (
+    FAILURES,
+    NOT_SENT,
+    POLICIES,
+    Collided,
+    Kind,
+    TurnedAway,
+    raise_if_slowed_down,
+    raise_if_turned_away,
+    retrying,
+)
 from gateway.upstream.sse import frames
 from gateway.upstream.verdict import Verdict
 
 log = structlog.get_logger()
 
 ANSWER_BYTES: Final = 64 * 1024 * 1024
-WRITE_GRACE_SECONDS: Final = 10.0
+# What a request of a call gets that has used up its time: enough for a look at what became of it.
+_LAST_SECONDS: Final = 5.0
 T = TypeVar("T")
 
 
@@ -39,7 +52,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds a call may take, by kind of operation."""
+    """Seconds an operation may take, all attempts together, by kind."""
 
     connect: float = 5.0
     probe: float = 5.0
@@ -51,11 +64,7 @@ class Deadlines:
     ask: float = 600.0
 
     def of(self, op: Op) -> float:
-        if op in {Op.INGEST_FILE, Op.INGEST_TEXT, Op.INGEST_URL}:
-            return self.ingest
-        if op in {Op.EXTRACT, Op.REFLECT, Op.CLOSE_SESSION, Op.CONSOLIDATE, Op.COMPILE}:
-            return self.stage
-        return self.read
+        return float(getattr(self, POLICIES[op].deadline))
 
 
 def pooled_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
@@ -87,12 +96,10 @@ class Upstream:
         self._endpoint = endpoint
         self._http = http or pooled_client()
         self._deadlines = deadlines or Deadlines()
-        self._writes: set[asyncio.Task[JsonValue]] = set()
+        self._budget = Budget(clock)
+        self._breakers = {kind: Breaker(kind.value, clock) for kind in Kind}
 
     async def close(self) -> None:
-        """Let writes that were sent finish, then close the connections."""
-        if self._writes:
-            await asyncio.wait(self._writes, timeout=WRITE_GRACE_SECONDS)
         await self._http.aclose()
 
     async def send(self, call: Call, op: Op, args: Args) -> JsonObject:
@@ -105,14 +112,14 @@ class Upstream:
 
         async def exchange(route: Route, verdict: Verdict) -> JsonObject:
             call.route = route.name
-            sending = self._exchange(call, op, route, args, verdict)
-            answer = await (sending if op in READS else self._finished_even_if_cancelled(sending))
+            answer = await self._exchange(call, op, route, args, verdict)
             if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
                 # Spelled in another dialect: the request is the same in each of them, its answer is not.
                 self._detector.doubt()
                 route = (await self._detector.verdict(call)).route(op)
-            if (found := json_object(route.decode(answer, args))) is None:
-                raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
+            with _understood(op):
+                if (found := json_object(route.decode(answer, args))) is None:
+                    raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
             return found
 
         return await self._by_route(call, op, exchange)
@@ -124,9 +131,7 @@ class Upstream:
 
         async def opened(route: Route, verdict: Verdict) -> tuple[Route, httpx.Response]:
             call.route = route.name
-            request = await self._request(call, op, route, args)
-            request.headers["accept"] = "text/event-stream"
-            return route, await self._opened(op, request, verdict)
+            return route, await self._opened(call, op, route, args, verdict)
 
         route, response = await self._by_route(call, op, opened)
         try:
@@ -164,15 +169,25 @@ class Upstream:
                 raise
         raise Absent
 
-    async def _opened(self, op: Op, request: httpx.Request, verdict: Verdict) -> httpx.Response:
+    async def _opened(self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict) -> httpx.Response:
         """The response to a request for a stream, its body still to come; a refusal is read here and raised."""
-        async with self._bounded(op, self._deadlines.first_event):
-            response = await self._http.send(request, stream=True)
+
+        async def sent() -> httpx.Response:
+            request = await self._request(call, op, route, args)
+            request.headers["accept"] = "text/event-stream"
+            return await self._http.send(request, stream=True)
+
+        async def attempted() -> tuple[httpx.Response, bytes]:
+            response = await sent()
             # Some have a page for every path.
             if response.status_code < 300 and not verdict.denies(response, b""):
-                return response
-            body = await _read_whole(response)
-        raise _refused(op, response, body, verdict)
+                return response, b""
+            return response, await _read_whole(response)
+
+        response, body = await self._attempts(call, op, self._deadlines.first_event, attempted)
+        if response.is_closed:
+            raise _refused(op, response, body, verdict)
+        return response
 
     async def _probed(self, call: Call, method: str, path: str) -> Answer:
         """The answer to a request with nothing in it."""
@@ -204,17 +219,52 @@ class Upstream:
         )
 
     async def _exchange(self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict) -> JsonValue:
-        async with self._bounded(op, self._deadlines.of(op)):
-            async for attempt in retrying(op):
-                with attempt:
-                    request = await self._request(call, op, route, args)
-                    response = await self._http.send(request, stream=True)
-                    body = await _read_whole(response)
-                    if is_collision(op, response, body):
-                        raise Collided
+        async def attempted() -> tuple[httpx.Response, bytes]:
+            response = await self._http.send(await self._request(call, op, route, args), stream=True)
+            with _understood(op):
+                return response, await _read_whole(response)
+
+        response, body = await self._attempts(call, op, self._seconds_for(call, op), attempted)
         if response.status_code >= 300 or verdict.denies(response, body):
             raise _refused(op, response, body, verdict)
-        return {} if response.status_code == 204 and op is not Op.READ_DOCUMENT else _parsed(op, body)
+        if response.status_code == 204 and op is not Op.READ_DOCUMENT:
+            return {}
+        with _understood(op):
+            answer = _parsed(op, body)
+        if response.status_code == 202 and isinstance(answer, dict):
+            # Taken, and not yet done: whatever else it says, nobody may call that stored.
+            answer.setdefault("status", "queued")
+        return answer
+
+    async def _attempts(
+        self, call: Call, op: Op, seconds: float, attempted: Callable[[], Awaitable[tuple[httpx.Response, bytes]]]
+    ) -> tuple[httpx.Response, bytes]:
+        """The answer of the last attempt there was."""
+        caller, breaker = call.caller.subject, self._breakers[POLICIES[op].kind]
+        attempts = retrying(op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
+        self._budget.sent(caller)
+        async with self._bounded(op, seconds):
+            try:
+                async for attempt in attempts:
+                    with attempt:
+                        with breaker.watched(FAILURES):
+                            response, body = await attempted()
+                            raise_if_turned_away(response, body)
+                        raise_if_slowed_down(response, body)
+                        if is_collision(op, response, body):
+                            raise Collided
+            except TurnedAway as last:
+                return last.response, last.body
+        return response, body
+
+    def _seconds_for(self, call: Call, op: Op) -> float:
+        """What is left of the call's time, which is that of its longest operation; a little, when nothing is."""
+        own = self._deadlines.of(op)
+        if call.began is None:
+            return own
+        call.longest = max(call.longest, own)
+        left = call.began + call.longest - time.monotonic()
+        return min(own, max(left, _LAST_SECONDS))
 
     @asynccontextmanager
     async def _bounded(self, op: Op, seconds: float) -> AsyncIterator[None]:
@@ -223,28 +273,17 @@ class Upstream:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as error:
-            raise _lost(op, "timeout") from error
+            self._breakers[POLICIES[op].kind].failed()
+            raise _lost(op, GatewayError("timeout"), Doubt.LATE) from error
         except Collided as error:
             # Whoever won may have written the very same.
-            raise GatewayError("outcome_unknown") from error
+            raise Unsure(GatewayError("upstream_error"), Doubt.ANSWERED) from error
         except httpx.HTTPError as error:
             # What kind of failure, and the system's words for it: callers hear neither.
             log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=str(error)[:200])
             if isinstance(error, httpx.ConnectError):
                 self._detector.distrust()
             raise _from_transport_failure(op, error) from error
-
-    async def _finished_even_if_cancelled(self, sending: Awaitable[JsonValue]) -> JsonValue:
-        """A write that was sent is seen through when the caller leaves, so that nothing is half done."""
-        task = asyncio.ensure_future(sending)
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_retrieved)
-            asyncio.get_running_loop().call_later(WRITE_GRACE_SECONDS, task.cancel)
-            raise
 
     async def _timed(self, stream: AsyncIterator[JsonObject], started: float) -> AsyncGenerator[JsonObject, None]:
         """Frames under three clocks: until the first, between any two, and over all of them."""
@@ -313,20 +352,25 @@ def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:
     return not isinstance(items, list) or not items or any(dialect.brain_key in b for b in items if isinstance(b, dict))
 
 
-def _lost(op: Op, code: str) -> GatewayError:
+def _lost(op: Op, failure: GatewayError, doubt: Doubt) -> GatewayError:
     """No answer: for a read that is the whole story, for a write its outcome is not known."""
-    return GatewayError(code) if op in READS or op is Op.ASK else GatewayError("outcome_unknown")
+    return failure if op in READS or op is Op.ASK else Unsure(failure, doubt)
 
 
 def _from_transport_failure(op: Op, error: httpx.HTTPError) -> GatewayError:
     if isinstance(error, NOT_SENT):
         return GatewayError("upstream_unavailable")
     if isinstance(error, httpx.TimeoutException):
-        return _lost(op, "timeout")
-    return _lost(op, "upstream_unavailable")
+        return _lost(op, GatewayError("timeout"), Doubt.LATE)
+    if isinstance(error, httpx.DecodingError):
+        return _lost(op, GatewayError("upstream_error", "The platform's answer cannot be decoded."), Doubt.ANSWERED)
+    return _lost(op, GatewayError("upstream_unavailable"), Doubt.LOST)
 
 
-def _retrieved(task: asyncio.Task[JsonValue]) -> None:
-    """Nobody awaits this write any more; looking at its failure keeps asyncio from reporting it as lost."""
-    if not task.cancelled():
-        task.exception()
+@contextmanager
+def _understood(op: Op) -> Iterator[None]:
+    """What cannot be read of the answer to a write may be the news that it was made."""
+    try:
+        yield
+    except GatewayError as error:
+        raise (Unsure(error, Doubt.ANSWERED) if op in STORES else error) from error.__cause__

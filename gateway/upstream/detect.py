@@ -242,7 +242,7 @@ class Search:
 
     async def _tried(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
         """The answer of each route; the failure where none came."""
-        distinct = {route.name: route for route in routes if "{brain}" in route.path}
+        distinct = {route.name: route for route in routes if route.probed and "{brain}" in route.path}
         args = {"brain": brain, "session_id": "ghost"}
         sent = (self._sent(route.method, route.fill(args)) for route in distinct.values())
         answers = await asyncio.gather(*sent, return_exceptions=True)
@@ -260,10 +260,11 @@ class Search:
         self, there: set[str], brains: list[JsonObject] | None, nowhere: frozenset[Fingerprint] = frozenset()
     ) -> Dialect:
         """The dialect most of whose own routes are there; when in doubt, the one in which brains are listed."""
-        shared = set.intersection(*({r.name for r in d.routes.values()} for d in self._dialects))
+        looked_for = {d.name: {r.name for r in d.routes.values() if r.probed} for d in self._dialects}
+        shared = set.intersection(*looked_for.values())
 
         def likelihood(dialect: Dialect) -> tuple[float, bool]:
-            own = {route.name for route in dialect.routes.values()} - shared
+            own = looked_for[dialect.name] - shared
             return len(own & there) / max(len(own), 1), any(dialect.brain_key in brain for brain in brains or [])
 
         best = max(self._dialects, key=likelihood)

@@ -80,6 +80,8 @@ class Route:
     encode: Encoder = as_empty_object
     decode: Decoder = unchanged
     reframe: Reframe = as_they_come
+    probed: bool = True
+    """Whether it is looked for beforehand; otherwise it is learned on use."""
 
     @property
     def name(self) -> str:

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from gateway.errors import CATALOGUE, GatewayError
-from gateway.operations import READS, JsonObject, Op
+from gateway.errors import Doubt, GatewayError, Unsure
+from gateway.operations import READS, STORES, JsonObject, Op
 from gateway.upstream.dialect import json_object, parsed_json
 
 _CODE_BY_STATUS = {
@@ -29,6 +29,8 @@ _CODE_BY_STATUS = {
 }
 # Codes a platform may send that mean the same here. The rest of its vocabulary is read by status.
 _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
+# Nothing was stored, whatever the status.
+_PLAIN_CODES = _TRUSTED_CODES | {"not_implemented"}
 # How daemons word a page that they could not, or would not, fetch.
 _FETCH_FAILURE = re.compile(r"(?P<blocked>private network blocked)|\bfetch\b", re.IGNORECASE)
 _LISTS = frozenset({Op.LIST_BRAINS, Op.LIST_NAMED_BRAINS})
@@ -38,6 +40,7 @@ _NOT_EVEN_A_LIST = (
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
+_MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {Op.LIST_MESSAGES}
 _READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
 _UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
@@ -53,6 +56,11 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
         return json_object(parsed_json(body))
     except ValueError:
         return None
+
+
+def is_own_answer(response: httpx.Response, body: bytes) -> bool:
+    """Whether a platform says in a code that we share what is wrong: then it was asked, and this is its answer."""
+    return (problem_of(response, body) or {}).get("code") in _TRUSTED_CODES
 
 
 def is_collision(op: Op, response: httpx.Response, body: bytes) -> bool:
@@ -81,18 +89,27 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
     said, detail = (problem or {}).get("code"), str((problem or {}).get("detail"))
     if status == 400 and _TOO_LARGE.search(detail):
         code = "payload_too_large"
-    elif isinstance(said, str) and said in _TRUSTED_CODES and said in CATALOGUE:
-        code = said
-    elif status in _LOST_ON_THE_WAY and op not in READS and op is not Op.ASK:
-        code = "outcome_unknown"
-    elif status == 404 and op in READS_A_DOCUMENT and "brain not found" not in detail:
+    elif said in _TRUSTED_CODES:
+        code = str(said)
+    elif status == 404 and op in _MISSES_MORE_THAN_A_BRAIN and "brain not found" not in detail:
         code = "not_found"
-    elif status == 500 and op is Op.INGEST_URL and (failure := _FETCH_FAILURE.search(detail)):
-        code = "fetch_blocked" if failure["blocked"] else "fetch_failed"
+    elif status == 500 and op is Op.INGEST_URL and (said_of_it := _FETCH_FAILURE.search(detail)):
+        code = "fetch_blocked" if said_of_it["blocked"] else "fetch_failed"
     message = _UNREADABLE if op in _READS_A_FILE and code == "validation_error" else None
     if code == "forbidden" and op in _LISTS:
         message = _NOT_EVEN_A_LIST
-    return GatewayError(code, message, retry_after_seconds=retry_after(response.headers.get("retry-after")))
+    failure = GatewayError(code, message, retry_after_seconds=retry_after(response.headers.get("retry-after")))
+    return failure if (doubt := _doubt(op, status, failure)) is None else Unsure(failure, doubt)
+
+
+def _doubt(op: Op, status: int, failure: GatewayError) -> Doubt | None:
+    """Why a failure may hide that a write was made; None where it does not."""
+    if op in READS or op is Op.ASK or status < 500 or failure.code in _PLAIN_CODES:
+        return None
+    if status in _LOST_ON_THE_WAY:
+        return Doubt.LOST
+    is_told_to_wait = status == 503 and failure.retry_after_seconds is not None
+    return Doubt.ANSWERED if op in STORES and not is_told_to_wait else None
 
 
 def retry_after(header: str | None) -> int | None:

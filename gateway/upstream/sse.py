@@ -1,8 +1,15 @@
-"""From the bytes of an event stream to frames, with a cap on what one event may hold."""
+"""From the bytes of an event stream to frames, within caps.
+
+httpx-sse reads the events. It ends a line at CR, LF and CRLF alone, as the standard has it, so that U+2028 and the like
+stay inside an answer. What it leaves to others is done before it sees a byte: the byte order mark is taken off; line
+ends become LF, because it holds a CR back until it knows what follows, and with it the event that CR ends; and bytes
+are counted, because it would gather an event for ever.
+"""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import Final
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
@@ -13,58 +20,48 @@ from gateway.upstream.dialect import parsed_json
 
 # Some platforms send the whole text of every note they looked at in one event.
 EVENT_BYTES = 48 * 1024 * 1024
+STREAM_BYTES = 64 * 1024 * 1024
 WHOLE_BYTES = 16 * 1024 * 1024
+# Of text: what was said in pieces, and what is said at the end.
+ANSWER_BYTES = 2 * 1024 * 1024
+EVENTS = 100_000
 _NO_MODEL = re.compile(r"no llm provider", re.IGNORECASE)
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-_LONGEST_BLANK_LINE = 4
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error", "message"})
-
-
-class _Capped(httpx.AsyncByteStream):
-    """A byte stream that fails once an event grows past the cap: httpx-sse would buffer it for ever."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, tail = -1, b""
-        async for chunk in self._response.aiter_bytes():
-            if size < 0:
-                size, chunk = 0, chunk.removeprefix(_BYTE_ORDER_MARK)
-            # A blank line may come in two chunks, so the end of one is looked at again with the next.
-            window, start = tail + chunk, 0
-            for blank in _BLANK_LINE.finditer(window):
-                _check(size + blank.start() - start)
-                size, start = 0, blank.end()
-            tail = window[max(start, len(window) - _LONGEST_BLANK_LINE + 1) :]
-            size += len(window) - start - len(tail)
-            _check(size + len(tail))
-            yield chunk
-
-
-def _check(size: int) -> None:
-    if size > EVENT_BYTES:
-        raise StreamBroken("upstream_error", "The platform sent an event that is too large.")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BLANK_LINE: Final = b"\n\n"
+# Other kinds are passed over unread: they keep no stream alive that says nothing.
+_FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error"})
 
 
 async def frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
     """The frames of an answer, `done` last. An answer that comes whole, as JSON, is one `done`.
 
     Raises:
-        StreamBroken: the stream said `error`, sent what is no frame, or ended without `done`.
+        StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`.
     """
-    media_type = response.headers.get("content-type", "text/event-stream")
+    said = 0
+    async with aclosing(_unmeasured(response)) as found:
+        async for frame in found:
+            if frame["type"] == "answer_delta":
+                said += _size(frame.get("delta") or frame.get("text"))
+            if max(said, _size(frame.get("answer")) if frame["type"] == "done" else 0) > ANSWER_BYTES:
+                raise _too_large("an answer that is too long")
+            yield frame
+
+
+async def _unmeasured(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
+    media_type = response.headers.get("content-type", "text/event-stream").lower()
+    if "," in response.headers.get("content-encoding", ""):
+        # Packed twice, a few bytes can hold more than there is memory for.
+        raise StreamBroken("upstream_error", "The platform's answer is packed in more than one way.")
     if media_type.partition(";")[0].strip() == "application/json":
         for part in _frames_of_whole(await _whole(response)):
             yield part
         return
     if "text/event-stream" not in media_type:
         raise StreamBroken("upstream_error", "The platform's answer is not a stream of events.")
-    capped = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Capped(response))
-    async with aclosing(EventSource(capped).aiter_sse()) as events:
-        try:
+    try:
+        async with aclosing(_events(response)) as events:
             async for event in events:
                 if (frame := _frame(event)) is None:
                     continue
@@ -73,11 +70,83 @@ async def frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
                 yield frame
                 if frame["type"] == "done":
                     return
-        except httpx.TimeoutException as error:
-            raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-        except (httpx.HTTPError, SSEError) as error:
-            raise StreamBroken("stream_truncated") from error
+    except httpx.TimeoutException as error:
+        raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+    except (httpx.HTTPError, SSEError) as error:
+        raise StreamBroken("stream_truncated") from error
     raise StreamBroken("stream_truncated")
+
+
+async def _events(response: httpx.Response) -> AsyncGenerator[ServerSentEvent, None]:
+    """The events that say something, so many and no more."""
+    clean = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Clean(response))
+    count = 0
+    async with aclosing(EventSource(clean).aiter_sse()) as events:
+        async for event in events:
+            # An error without a word is one all the same.
+            if not event.data and event.event != "error":
+                continue
+            if (count := count + 1) > EVENTS:
+                raise _too_large("more events than an answer needs")
+            yield event
+
+
+class _Clean(httpx.AsyncByteStream):
+    """The bytes of a stream without a byte order mark, every line ended by LF, until there are too many of them."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        after_cr = False
+        total = event = 0
+        tail = b""
+        async with aclosing(_unmarked(self._response)) as chunks:
+            async for chunk in chunks:
+                if (total := total + len(chunk)) > STREAM_BYTES:
+                    raise _too_large("a stream that is too long")
+                if b"\r" in chunk or after_cr:
+                    # The LF of a CRLF may come in the next chunk: its CR has ended the line already.
+                    unended = chunk[1:] if after_cr and chunk.startswith(b"\n") else chunk
+                    after_cr = chunk.endswith(b"\r")
+                    chunk = unended.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                # A blank line may come in two chunks, so the last byte of one is looked at again with the next.
+                *ended, begun = (tail + chunk).split(_BLANK_LINE)
+                for part in ended:
+                    _check(event + len(part))
+                    event = 0
+                _check(event + len(begun))
+                tail = begun[-1:]
+                event += len(begun) - len(tail)
+                if chunk:
+                    yield chunk
+
+
+async def _unmarked(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """What a response says, after the byte order mark it may begin with, however that is cut."""
+    head: bytes | None = b""
+    async for chunk in response.aiter_bytes():
+        if head is not None:
+            chunk = head + chunk
+            if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):
+                head = chunk
+                continue
+            head, chunk = None, chunk.removeprefix(_BYTE_ORDER_MARK)
+        if chunk:
+            yield chunk
+
+
+def _check(event: int) -> None:
+    if event > EVENT_BYTES:
+        raise _too_large("an event that is too large")
+
+
+def _too_large(what: str) -> StreamBroken:
+    return StreamBroken("upstream_error", f"The platform sent {what}.")
+
+
+def _size(text: object) -> int:
+    return len(text.encode()) if isinstance(text, str) else 0
 
 
 async def _whole(response: httpx.Response) -> JsonObject:
@@ -108,17 +177,16 @@ def _frames_of_whole(answer: JsonObject) -> list[JsonObject]:
 
 
 def _frame(event: ServerSentEvent) -> JsonObject | None:
-    """What an event says; None for one that says nothing: without data, or of a kind that is not ours to read."""
-    if not event.data:
+    """What an event says; None for one of a kind that is not ours to read."""
+    if event.event not in _FRAMES and event.event != "message":
         return None
     try:
         if not isinstance(data := parsed_json(event.data), dict):
             raise ValueError("not an object")
     except ValueError as error:
-        if event.event not in _FRAMES:
-            return None
         raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error
-    return _checked({**data, "type": event.event if event.event != "message" else str(data.get("type", "message"))})
+    kind = event.event if event.event != "message" else data.get("type")
+    return _checked({**data, "type": kind}) if isinstance(kind, str) and kind in _FRAMES else None
 
 
 def _checked(frame: JsonObject) -> JsonObject:

@@ -1,0 +1,117 @@
+"""Writes until it is certain what became of them: sent, looked for when no telling answer comes, sent once more."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from gateway.errors import Absent, Doubt, GatewayError, Unsure
+
+T = TypeVar("T")
+Send = Callable[[], Awaitable[T]]
+Look = Callable[[], Awaitable[T | None]]
+"""What is stored; None when it is certainly not. Raises `conflict` when something else is there."""
+
+# A platform may still be busy with a request whose connection broke: so long it is given to show it.
+PAUSES: Final = (0.0, 0.2, 0.5, 1.0)
+
+
+def is_doubt(error: GatewayError) -> bool:
+    return error.code == "outcome_unknown"
+
+
+def doubt_of(error: GatewayError) -> Doubt:
+    return error.doubt if isinstance(error, Unsure) else Doubt.LOST
+
+
+def failure_of(error: GatewayError) -> GatewayError:
+    """What a write in doubt is, now that it is certain that nothing was stored."""
+    if isinstance(error, Unsure):
+        return error.failure
+    return GatewayError("upstream_unavailable") if is_doubt(error) else error
+
+
+def repeatable(error: GatewayError) -> GatewayError:
+    """What is not known may be tried again where a repeat is the same write."""
+    error.retryable = error.retryable or is_doubt(error)
+    return error
+
+
+async def certain(send: Send[T], look: Look[T] | None = None) -> T:
+    """The outcome of a write whose repeat is the same write. Without a way to look, sending it again is the look.
+
+    Raises:
+        GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
+    """
+    try:
+        return await send()
+    except GatewayError as error:
+        if not is_doubt(error):
+            raise
+        first = error
+    if look is None:
+        return await _asked_again(send)
+    if (found := await looked(look, first)) is not None:
+        return found
+    if doubt_of(first) is Doubt.ANSWERED:
+        raise failure_of(first)
+    try:
+        return await send()
+    except GatewayError as error:
+        last = error
+    if (found := await settled(look, first)) is not None:
+        return found
+    if Doubt.LATE in (doubt_of(first), doubt_of(last)):
+        raise repeatable(first)
+    raise failure_of(last)
+
+
+async def certain_once(send: Send[T], look: Look[T]) -> T:
+    """The outcome of a write that must not be made twice: sent again only when it never arrived.
+
+    Raises:
+        GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
+    """
+    last: GatewayError | None = None
+    for _ in range(2):
+        try:
+            return await send()
+        except GatewayError as error:
+            if not is_doubt(error):
+                raise
+            last = error
+        if (found := await settled(look, last)) is not None:
+            return found
+        if doubt_of(last) is not Doubt.LOST:
+            break
+    assert last is not None
+    raise repeatable(last) if doubt_of(last) is Doubt.LATE else failure_of(last)
+
+
+async def _asked_again(send: Send[T]) -> T:
+    try:
+        return await send()
+    except GatewayError as error:
+        # Also when this one certainly failed: the one before may not have.
+        unknown = error if is_doubt(error) else Unsure(error, Doubt.LATE)
+        raise repeatable(unknown) from error
+
+
+async def looked(look: Look[T], doubt: GatewayError) -> T | None:
+    """What a look finds; a look that fails leaves it in doubt."""
+    try:
+        return await look()
+    except Absent:
+        raise repeatable(doubt) from None
+    except GatewayError as error:
+        if error.code == "conflict":
+            raise
+        raise repeatable(doubt) from error
+
+
+async def settled(look: Look[T], doubt: GatewayError) -> T | None:
+    """What looks find, the last of them after a while."""
+    for pause in PAUSES:
+        await asyncio.sleep(pause)
+        if (found := await looked(look, doubt)) is not None:
+            return found
+    return None
