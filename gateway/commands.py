@@ -25,6 +25,7 @@ from gateway.operations import JsonObject
 from gateway.server import Gateway, own_fetch
 from gateway.settings import BadSetting, Settings, load
 from gateway.startup import check_data_dir, listening_socket, say
+from gateway.stopping import OneSignal, Workers, answered, stop_signals
 from gateway.surfaces.memory import Memory
 
 _PARENT = "BRAINS_WORKER_OF"
@@ -44,7 +45,7 @@ def serve(settings: Settings, workers: int) -> None:
     listening = listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings))
     if workers == 1:
-        _run(uvicorn.Server(_uvicorn_config(http_app(settings))), listening)
+        _run(OneSignal(_uvicorn_config(http_app(settings))), listening)
         return
     _supervise(settings, workers, listening)
 
@@ -54,10 +55,20 @@ def stdio(settings: Settings) -> None:
     _prepare(settings)
     roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
     gateway = Gateway(settings, roots=roots)
+    surface = Memory(gateway.brain)
 
     async def run() -> None:
+        told_to_stop = stop_signals()
         async with gateway.running():
-            await gateway.server(Memory(gateway.brain)).run_stdio_async(show_banner=False)
+            serving = asyncio.create_task(gateway.server(surface).run_stdio_async(show_banner=False))
+            stopping = asyncio.create_task(told_to_stop.wait())
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                stopping.cancel()
+                return await serving
+            await answered(surface, _DRAIN_SECONDS)
+        # A thread waits for the next line of standard input, and would for ever.
+        os._exit(0)
 
     asyncio.run(run())
 
@@ -170,8 +181,6 @@ def _prepare(settings: Settings) -> None:
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:
     """Worker processes share the socket; the embedded brain, if any, runs here for all of them."""
-    from uvicorn.supervisors import Multiprocess
-
     environment = {_PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
     stop = None
     if settings.upstream_url is None:
@@ -185,7 +194,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     os.environ.update(environment)
     config = _uvicorn_config("gateway.commands:worker_app", workers=workers)
     try:
-        Multiprocess(config, sockets=[listening]).run()
+        Workers(config, sockets=[listening]).run()
     finally:
         if stop is not None:
             stop()

@@ -15,6 +15,7 @@ from fastmcp import FastMCP
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.http import StreamableHTTPASGIApp
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -60,6 +61,8 @@ def endpoint(mcp: FastMCP, running: Callable[[], AbstractAsyncContextManager[Non
         allowed_origins=list(options.allowed_origins),
     )
     app.router.routes.append(Route("/healthz", _healthz))
+    # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
+    AppStatus.enable_automatic_graceful_drain = False
     inner_lifespan = app.router.lifespan_context
 
     @asynccontextmanager

@@ -95,6 +95,8 @@ class Surface:
 
     name: ClassVar[str]
     instructions: ClassVar[str]
+    under_way: int = 0
+    """How many calls are being served."""
 
     def tools(self) -> list[Tool]:
         return [SurfaceTool.of(self, method) for method in self._marked() if self.offers(method.spec.name)]
@@ -141,6 +143,7 @@ class SurfaceTool(Tool):
         call = Call(current_caller())
         started = time.perf_counter()
         status = "cancelled"
+        self._surface.under_way += 1
         try:
             result = await self._body(self._checked(arguments), call)
             status = "ok"
@@ -153,6 +156,7 @@ class SurfaceTool(Tool):
             log.exception("call.crashed", request_id=call.request_id, tool=self.name)
             return self._surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
         finally:
+            self._surface.under_way -= 1
             log.log(
                 logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",

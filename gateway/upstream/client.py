@@ -32,6 +32,7 @@ from gateway.upstream.retry import (
     retrying,
 )
 from gateway.upstream.sse import frames
+from gateway.upstream.transport import CarefulTransport
 from gateway.upstream.verdict import Verdict
 
 log = structlog.get_logger()
@@ -69,13 +70,13 @@ class Deadlines:
 
 def pooled_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
     """A client that carries nothing from one caller to the next: no cookies, no default credentials."""
+    # Idle connections cost httpx CPU on every request; and Node closes them after 5 s.
+    limits = httpx.Limits(max_connections=1000, max_keepalive_connections=20, keepalive_expiry=4)
     return httpx.AsyncClient(
-        transport=transport,
+        transport=transport or CarefulTransport(trust_env=False, limits=limits),
         follow_redirects=False,
         trust_env=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        # Idle connections cost httpx CPU on every request; and Node closes them after 5 s.
-        limits=httpx.Limits(max_connections=1000, max_keepalive_connections=20, keepalive_expiry=4),
         timeout=httpx.Timeout(30, connect=5, pool=5),
     )
 
