@@ -8,7 +8,7 @@ PEERS  := tests/peers
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
-.PHONY: help run test test-peers check format bench clean
+.PHONY: help run test test-peers check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ format: $(STAMP) ## Format and fix what can be fixed
 
 bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m bench
+
+proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and crowds in full size; writes tests/faults/PROOF.md
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

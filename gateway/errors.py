@@ -30,7 +30,10 @@ CATALOGUE: Final[Mapping[str, tuple[str, bool]]] = {
     "not_implemented": ("This platform cannot do that.", False),
     "rate_limited": ("The platform asks to slow down.", True),
     "timeout": ("The platform did not answer in time.", True),
-    "outcome_unknown": ("The platform took the request and gave no answer; whether it was stored is not known.", False),
+    "outcome_unknown": (
+        "The platform took the request and gave no telling answer; whether it was stored could not be found out.",
+        False,
+    ),
     "stream_truncated": ("The answer stopped before it was done.", True),
     "upstream_unavailable": ("The platform cannot be reached at the moment.", True),
     "upstream_error": ("The platform failed to answer this request.", False),

@@ -25,14 +25,18 @@ def doubt_of(error: GatewayError) -> Doubt:
 
 def failure_of(error: GatewayError) -> GatewayError:
     """What a write in doubt is, now that it is certain that nothing was stored."""
-    if isinstance(error, Unsure):
-        return error.failure
-    return GatewayError("upstream_unavailable") if is_doubt(error) else error
+    if not is_doubt(error):
+        return error
+    failure = error.failure if isinstance(error, Unsure) else GatewayError("upstream_unavailable")
+    failure.message = f"{failure.message} Nothing was stored."
+    return failure
 
 
 def repeatable(error: GatewayError) -> GatewayError:
     """What is not known may be tried again where a repeat is the same write."""
-    error.retryable = error.retryable or is_doubt(error)
+    if is_doubt(error) and not error.retryable:
+        error.retryable = True
+        error.message = f"{error.message} Send the same call again: what is stored is not stored twice."
     return error
 
 
