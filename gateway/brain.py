@@ -11,7 +11,7 @@ from gateway.after import AfterAnswers
 from gateway.caller import Call
 from gateway.chains import CHAINS, foreseen, serve
 from gateway.directory import DEFAULT, Directory
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.files import Roots
 from gateway.finishing import Finishing
 from gateway.locks import Locks
@@ -219,8 +219,19 @@ class Brain:
             if (other := await self._after_no_brain(call, brain, resolved, error)) is None:
                 raise
             answer = await self._served(call, operation, {**args, "brain": other})
-        await self._directory.check(call, call.brain or resolved, answer)
+        await self._check(call, operation, call.brain or resolved, answer)
         return answer
+
+    async def _check(self, call: Call, operation: str, asked: str, answer: JsonObject) -> None:
+        """That the answer is of the brain that was asked."""
+        try:
+            await self._directory.check(call, asked, answer)
+        except GatewayError as error:
+            if operation in _READ_ONLY:
+                raise
+            # What was written is written: only that it is somewhere else takes the receipt back.
+            if error.code == "upstream_error":
+                raise Unsure(error, Doubt.ANSWERED) from None
 
     async def _after_no_brain(self, call: Call, brain: str | None, resolved: str, error: GatewayError) -> str | None:
         """What to try when the platform does not know a brain: its id, or the first brain there is now."""

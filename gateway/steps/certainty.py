@@ -69,11 +69,12 @@ async def certain(send: Send[T], look: Look[T] | None = None) -> T:
     raise failure_of(last)
 
 
-async def certain_once(send: Send[T], look: Look[T]) -> T:
+async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool = False) -> T:
     """The outcome of a write that must not be made twice: sent again only when it never arrived.
 
     Raises:
-        GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
+        GatewayError: it is not stored; or `outcome_unknown`, which may be tried again if the one that is late does no
+            harm beside its repeat.
     """
     last: GatewayError | None = None
     for _ in range(2):
@@ -88,7 +89,9 @@ async def certain_once(send: Send[T], look: Look[T]) -> T:
         if doubt_of(last) is not Doubt.LOST:
             break
     assert last is not None
-    raise repeatable(last) if doubt_of(last) is Doubt.LATE else failure_of(last)
+    if doubt_of(last) is not Doubt.LATE:
+        raise failure_of(last)
+    raise repeatable(last) if late_is_harmless else last
 
 
 async def _asked_again(send: Send[T]) -> T:

@@ -1,5 +1,8 @@
 """An answer while it comes: what its frames said so far, whether or not it is ever done."""
 
+import asyncio
+from collections.abc import Awaitable
+
 from gateway.errors import GatewayError, StreamBroken
 from gateway.operations import JsonObject
 from gateway.surfaces.fields import only
@@ -15,7 +18,9 @@ _CITATION: JsonObject = {
     "quote": "",
 }
 _PREVIEW_LENGTH = 512
-_INCOMPLETE = "What came of it is in partial_answer, and is incomplete."
+# A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
+TAKEN_SECONDS = 120.0
+_INCOMPLETE = "What came of the answer is in partial_answer, and is incomplete."
 
 
 class Answer:
@@ -70,6 +75,19 @@ class Answer:
             retry_after_seconds=error.retry_after_seconds,
             extra={**error.extra, "partial_answer": partial},
         )
+
+
+async def taken(sending: Awaitable[None]) -> None:
+    """Until the client has room for what is sent to it.
+
+    Raises:
+        StreamBroken: it has had none for too long.
+    """
+    try:
+        async with asyncio.timeout(TAKEN_SECONDS):
+            await sending
+    except TimeoutError as error:
+        raise StreamBroken("timeout", "The client stopped taking the answer.") from error
 
 
 def _retrieved(chunk: JsonObject) -> JsonObject:

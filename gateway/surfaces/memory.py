@@ -15,7 +15,7 @@ from gateway.names import slug
 from gateway.operations import JsonObject
 from gateway.surfaces import memory_schema as schema
 from gateway.surfaces import memory_text as text
-from gateway.surfaces.answer import Answer
+from gateway.surfaces.answer import Answer, taken
 from gateway.surfaces.base import Surface, Use, idempotency_key, tool
 from gateway.surfaces.fields import filled
 from gateway.upstream.dialect import Upload
@@ -134,7 +134,7 @@ class Memory(Surface):
                 async for frame in frames:
                     if (delta := answer.take(frame)) is not None:
                         # The session's own method: integers stay integers, and it is silent without a token.
-                        await session.report_progress(len(answer.deltas) - 1, message=delta)
+                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta))
         except StreamBroken as error:
             raise answer.broken_off(error) from error
         return ToolResult(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())
