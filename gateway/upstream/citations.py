@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 _WORD = re.compile(r"\w+(?:['’.,]\w+)*")
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 # More text than this is not looked at: an answer must not wait for its citations.
-_LOOKED_AT = 20_000
+LOOKED_AT = 20_000
 _QUOTE_LENGTH = 300
 _SHARED_WORDS = 3
 
@@ -23,7 +23,7 @@ class Span:
 
 def cited(source: str, answer: str) -> Span:
     """The longest run of words that source and answer share, else the sentence of the source nearest to the answer."""
-    source, answer = source[:_LOOKED_AT], answer[:_LOOKED_AT]
+    source, answer = source[:LOOKED_AT], answer[:LOOKED_AT]
     ours, theirs = _words(answer), _words(source)
     said, written = [word.group().lower() for word in ours], [word.group().lower() for word in theirs]
     # The matcher passes over words that a long source is full of; that also keeps it from quadratic time.

@@ -176,6 +176,8 @@ class Upstream:
         async def sent() -> httpx.Response:
             request = await self._request(call, op, route, args)
             request.headers["accept"] = "text/event-stream"
+            # Packed, the first words would wait for the next ones.
+            request.headers["accept-encoding"] = "identity"
             return await self._http.send(request, stream=True)
 
         async def attempted() -> tuple[httpx.Response, bytes]:

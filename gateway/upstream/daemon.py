@@ -7,13 +7,15 @@ from typing import Final
 
 from gateway.errors import GatewayError, StreamBroken
 from gateway.operations import Args, JsonObject, JsonValue, Op
-from gateway.upstream.citations import cited
+from gateway.upstream.citations import LOOKED_AT, Span, cited
 from gateway.upstream.dialect import Body, Dialect, Frames, Route, Upload
 from gateway.upstream.spelling import number, objects, snake_keys, text
 from gateway.upstream.store import BRAIN, STORE
 
 _ASK_TOP_K: Final = 8
 _PREVIEW_LENGTH: Final = 512
+# Each takes a while to find in the answer, and nobody asks for more sources than this.
+_CITED_AT_MOST: Final = 100
 _NO_TIME: Final = "0001-"
 # What the makes that index only a part of a brain do index.
 _INDEXED_TREES: Final = ("memory/global/", "memory/project/", "wiki/", "raw/documents/", "raw/lme/", "raw/.sources/")
@@ -146,6 +148,7 @@ class _Answer:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._said = ""
+        self._cited = 0
 
     def canonical(self, frame: JsonObject) -> JsonObject:
         match frame["type"]:
@@ -156,14 +159,16 @@ class _Answer:
             case "answer_delta":
                 delta = text(frame, "text") or text(frame, "delta") or ""
                 frame.pop("text", None)
-                self._said += delta
+                if len(self._said) < LOOKED_AT:
+                    self._said += delta
                 return {**frame, "delta": delta}
             case "citation":
                 found = _by_path(frame)
                 if not found["document_id"]:
                     raise GatewayError("upstream_error", "The platform's answer cites nothing.")
                 chunk_id = text(frame, "chunk_id") or found["document_id"]
-                span = cited(self._texts.get(chunk_id, ""), self._said)
+                self._cited += 1
+                span = cited(self._texts.get(chunk_id, ""), self._said) if self._cited <= _CITED_AT_MOST else Span("")
                 place = {"quote": span.quote, "answer_start": span.start, "answer_end": span.end}
                 return {**found, "chunk_id": chunk_id, **place}
             case "done" if frame.get("ok") is False:

@@ -1,6 +1,7 @@
 """What a dialect is made of: a table from operation to route, and the shapes a request can have."""
 
 import json
+import math
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ def parsed_json(text: bytes | str) -> JsonValue:
     """
     text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
@@ -145,6 +146,11 @@ def parsed_json(text: bytes | str) -> JsonValue:
 def _no_number(name: str) -> JsonValue:
     """NaN and the infinities are no JSON: what holds them could not be passed on."""
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """1e999 is JSON, and no number that could be passed on."""
+    return number if math.isfinite(number := float(text)) else _no_number(text)
 
 
 def _is_deep(value: JsonValue) -> bool:

@@ -77,6 +77,7 @@ async def test_an_error_midway_ends_the_answer_as_text_alone(tmp_path: Path) -> 
     async with asked(tmp_path, replay(transcript("error-midway"))) as (result, seen):
         error = error_of(result)
         assert seen == [frame["delta"] for frame in frames("error-midway", "answer_delta")]
+        assert error["partial_answer"] == "".join(seen) != ""
         assert said["code"] in {error["code"], error.get("upstream_code")}
         assert error["retryable"] == said["retryable"]
         assert said["message"] not in text_of(result)
@@ -87,17 +88,66 @@ async def test_an_error_is_final_whatever_follows(tmp_path: Path) -> None:
     async with asked(tmp_path, replay(body)) as (result, _):
         assert error_of(result)["code"] == "upstream_error"
         assert "model failed" not in text_of(result)
+        assert "partial_answer" not in text_of(result), "nothing came"
 
 
 async def test_a_stream_that_is_cut_off_is_no_answer(tmp_path: Path) -> None:
-    async with asked(tmp_path, replay(transcript("cut-off"))) as (result, _):
+    async with asked(tmp_path, replay(transcript("cut-off"))) as (result, seen):
         error = error_of(result)
         assert (error["code"], error["retryable"]) == ("stream_truncated", True)
+        assert error["partial_answer"] == "".join(seen) == "The office is on the"
+        assert "incomplete" in error["message"]
 
 
 async def test_a_malformed_frame_is_no_answer(tmp_path: Path) -> None:
-    async with asked(tmp_path, replay(transcript("malformed"))) as (result, _):
-        assert error_of(result)["code"] == "upstream_error"
+    async with asked(tmp_path, replay(transcript("malformed"))) as (result, seen):
+        error = error_of(result)
+        assert error["code"] == "upstream_error"
+        assert error["partial_answer"] == "".join(seen) == "The office"
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(fields, ensure_ascii=False)}\n\n".encode()
+
+
+SAID = event("answer_delta", delta="Otters\u2028sleep.\n") + event("answer_delta", delta="") + event("answer_delta")
+CITED = {"chunk_id": "c", "document_id": "d", "answer_start": 0, "answer_end": 6, "quote": "Otters"}
+
+
+@pytest.mark.parametrize("garbled", [event("citation", chunk_id=3), event("retrieve", chunks=[{"score": "high"}])])
+async def test_a_frame_with_something_else_in_a_field_breaks_the_stream(tmp_path: Path, garbled: bytes) -> None:
+    async with asked(tmp_path, replay(SAID + garbled + event("done", answer="x"))) as (result, seen):
+        error = error_of(result)
+        assert error["code"] == "upstream_error"
+        assert error["partial_answer"] == "".join(seen) == "Otters\u2028sleep.\n"
+
+
+async def test_frames_may_come_in_any_order(tmp_path: Path) -> None:
+    second = event("retrieve", chunks=[{"chunk_id": "second"}])
+    body = event("citation", **CITED) + SAID + event("retrieve", chunks=[{"chunk_id": "first"}]) + second
+    async with asked(tmp_path, replay(body + event("done") + SAID + event("error"))) as (result, seen):
+        answer = structured(result)
+        assert seen == ["Otters\u2028sleep.\n", "", ""]
+        assert answer["answer"] == "".join(seen)
+        assert answer["citations"] == [{"type": "citation", **CITED}]
+        assert [chunk["chunk_id"] for chunk in answer["retrieved"]] == ["first"]
+
+
+@pytest.mark.parametrize(("said", "answer"), [("Quite another.", "Quite another."), ("", ""), (None, "a"), (3, "a")])
+async def test_what_the_platform_says_at_the_end_wins_over_its_pieces(tmp_path: Path, said: Any, answer: str) -> None:
+    async with asked(tmp_path, replay(event("answer_delta", delta="a") + event("done", answer=said))) as (result, seen):
+        assert seen == ["a"]
+        assert structured(result)["answer"] == answer
+
+
+async def test_an_answer_that_grows_too_long_is_given_up_with_what_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.upstream.sse.ANSWER_BYTES", 1000)
+    async with asked(tmp_path, replay(event("answer_delta", delta="x" * 300) * 4 + event("done"))) as (result, seen):
+        error = error_of(result)
+        assert error["code"] == "upstream_error"
+        assert error["partial_answer"] == "".join(seen) == "x" * 900
 
 
 async def test_an_event_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

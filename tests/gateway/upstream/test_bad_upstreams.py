@@ -20,6 +20,7 @@ from gateway.errors import CATALOGUE
 from gateway.operations import Op
 from gateway.server import Gateway
 from gateway.settings import load
+from gateway.steps import certainty
 from gateway.surfaces.memory import Memory
 from gateway.upstream import client as upstream_client
 from gateway.upstream import sse
@@ -122,12 +123,39 @@ def check_error(result: CallToolResult, *codes: str) -> None:
     assert SECRET not in text
 
 
+# How often a tool is sent for each kind of trouble; once if it is not here. A file is asked for again, as its platform
+# cannot be looked at; what is repeated by the client is repeated three times in all until the budget is used up.
+MOST: dict[str, dict[str, int]] = {
+    "failed": {"memory_ingest_file, platform": 2},
+    "busy": {
+        "memory_search": 3,
+        "memory_list_brains": 3,
+        "memory_remember": 3,
+        "memory_ingest_file, platform": 2,
+        "memory_ingest_file, daemon": 2,
+    },
+    "broken": {
+        "memory_search": 3,
+        "memory_list_brains": 3,
+        "memory_remember": 5,
+        "memory_ingest_file, platform": 2,
+        "memory_ingest_file, daemon": 4,
+    },
+}
+
+
+def most_requests(kind: str, tool: str, dialect: str) -> int:
+    most = MOST.get(kind, {})
+    return most.get(f"{tool}, {dialect}", most.get(tool, 1))
+
+
 def check_requests(bad: Bad, tool: str, dialect: str, *, most: int = 1) -> None:
     """The route of the tool, and no other: nothing was tried elsewhere."""
     sent = [name for name in bad.requests if name not in LOOKS]
     assert set(sent) == {route_of(tool, dialect)}
     assert len(sent) <= most
-    assert len(bad.requests) <= len(sent) + 2
+    # Once before, once after the first that got no telling answer, and for a while after the second.
+    assert len(bad.requests) <= len(sent) + 2 + len(certainty.PAUSES)
 
 
 def nested(depth: int, opening: bytes = b"[", inner: bytes = b"", closing: bytes = b"]") -> bytes:
@@ -171,7 +199,7 @@ async def test_what_is_no_json_object_is_an_error(tool: str, dialect: str, answe
     bad = Bad(answer)
     codes = ("upstream_error", "upstream_unavailable", "outcome_unknown", "stream_truncated")
     check_error(await called(bad, tool, dialect, tmp_path), *codes)
-    check_requests(bad, tool, dialect, most=3 if b"gzip" in answer else 1)
+    check_requests(bad, tool, dialect, most=most_requests("failed", tool, dialect))
 
 
 MISSHAPEN: dict[str, dict[str, Any]] = {
@@ -247,7 +275,7 @@ STREAMS: dict[str, bytes] = {
     "deep-citation": b'event: citation\ndata: {"path": "a", "quote": ' + b"[" * 300 + b"]" * 300 + b"}\n\n",
     "utf-8": b'event: answer_delta\ndata: {"delta": \xff}\n\n',
     "no-object": b"event: citation\ndata: [1]\n\n",
-    "cut": b'event: answer_delta\ndata: {"delta": "hunter2", "text": "hunter2"}\n\n',
+    "cut": b'event: answer_delta\ndata: {"delta": "half", "text": "half"}\n\n',
     "error": b'event: error\ndata: {"message": "hunter2", "code": 3, "retryable": "no"}\n\n',
     "nothing": b"",
 }
@@ -284,9 +312,12 @@ async def test_an_answer_past_the_cap_is_not_read_to_its_end(
     monkeypatch.setattr(upstream_client, "ANSWER_BYTES", 1000)
     monkeypatch.setattr(sse, "WHOLE_BYTES", 1000)
     bad = Bad(endless(b"x" * 2000))
-    check_error(result := await called(bad, tool, dialect, tmp_path), "upstream_error")
-    assert "too large" in text_of(result)
-    check_requests(bad, tool, dialect)
+    most = most_requests("failed", tool, dialect)
+    check_error(
+        result := await called(bad, tool, dialect, tmp_path), "outcome_unknown" if most > 1 else "upstream_error"
+    )
+    assert most > 1 or "too large" in text_of(result)
+    check_requests(bad, tool, dialect, most=most)
 
 
 @EVERY_DIALECT
@@ -299,41 +330,40 @@ async def test_an_event_past_the_cap_is_not_read_to_its_end(
     assert "too large" in text_of(result)
 
 
-WIRE: dict[str, tuple[bytes, int]] = {
-    "302": (reply(b"", "302 Found", more="location: http://127.0.0.1:9/hunter2\r\n"), 1),
-    "307": (reply(b"", "307 Temporary Redirect", more="location: /elsewhere\r\n"), 1),
-    "308-nowhere": (reply(b"", "308 Permanent Redirect"), 1),
-    "bad-location": (reply(b"", "301 Moved", more="location: http://[hunter2\r\n"), 3),
-    "304": (b"HTTP/1.1 304 Not Modified\r\n\r\n", 1),
-    "huge-headers": (reply(b"{}", more=f"x-much: {'x' * 200_000}\r\n"), 3),
-    "many-headers": (reply(b"{}", more="x-many: hunter2\r\n" * 20_000), 3),
-    "truncated": (reply(b'{"items": [], "hits": [], "chunks": []}')[:-9], 3),
-    "no-http": (b"SSH-2.0-OpenSSH_9.6 hunter2\r\n", 3),
-    "binary": (bytes(range(256)), 3),
-    "nothing": (b"", 3),
-    "bad-chunks": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 3),
-    "bad-status": (b"HTTP/1.1 2x0 OK\r\n\r\n{}", 3),
-    "999": (reply(b'{"detail": "hunter2"}', "999 Odd"), 1),
-    "500-html": (reply(b"<h1>hunter2</h1>", "500 Oh", "text/html"), 1),
-    "400-html": (reply(b"<h1>hunter2</h1>", "400 Oh", "text/html"), 1),
-    "400-list": (reply(b'["hunter2"]', "400 Oh", PROBLEM), 1),
-    "400-odd": (reply(b'{"code": {}, "detail": [3]}', "400 Oh", PROBLEM), 1),
-    "503-odd": (reply(b'{"code": 3}', "503 Oh", PROBLEM, more="retry-after: \xb2 hunter2\r\n"), 1),
-    "400-deep": (reply(b"[" * 100_000, "400 Oh", PROBLEM), 1),
-    "400-deep-and-cut": (reply(b"[" * 600 + b'"\\ud83d"' + b"]" * 600, "400 Oh", PROBLEM), 1),
+WIRE: dict[str, tuple[bytes, str]] = {
+    "302": (reply(b"", "302 Found", more="location: http://127.0.0.1:9/hunter2\r\n"), "refused"),
+    "307": (reply(b"", "307 Temporary Redirect", more="location: /elsewhere\r\n"), "refused"),
+    "308-nowhere": (reply(b"", "308 Permanent Redirect"), "refused"),
+    "bad-location": (reply(b"", "301 Moved", more="location: http://[hunter2\r\n"), "broken"),
+    "304": (b"HTTP/1.1 304 Not Modified\r\n\r\n", "refused"),
+    "huge-headers": (reply(b"{}", more=f"x-much: {'x' * 200_000}\r\n"), "broken"),
+    "many-headers": (reply(b"{}", more="x-many: hunter2\r\n" * 20_000), "broken"),
+    "truncated": (reply(b'{"items": [], "hits": [], "chunks": []}')[:-9], "broken"),
+    "no-http": (b"SSH-2.0-OpenSSH_9.6 hunter2\r\n", "broken"),
+    "binary": (bytes(range(256)), "broken"),
+    "nothing": (b"", "broken"),
+    "bad-chunks": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", "broken"),
+    "bad-status": (b"HTTP/1.1 2x0 OK\r\n\r\n{}", "broken"),
+    "999": (reply(b'{"detail": "hunter2"}', "999 Odd"), "failed"),
+    "500-html": (reply(b"<h1>hunter2</h1>", "500 Oh", "text/html"), "failed"),
+    "400-html": (reply(b"<h1>hunter2</h1>", "400 Oh", "text/html"), "refused"),
+    "400-list": (reply(b'["hunter2"]', "400 Oh", PROBLEM), "refused"),
+    "400-odd": (reply(b'{"code": {}, "detail": [3]}', "400 Oh", PROBLEM), "refused"),
+    "503-odd": (reply(b'{"code": 3}', "503 Oh", PROBLEM, more="retry-after: \xb2 hunter2\r\n"), "busy"),
+    "400-deep": (reply(b"[" * 100_000, "400 Oh", PROBLEM), "refused"),
+    "400-deep-and-cut": (reply(b"[" * 600 + b'"\\ud83d"' + b"]" * 600, "400 Oh", PROBLEM), "refused"),
 }
 
 
 @EVERY_DIALECT
 @EVERY_TOOL
-@pytest.mark.parametrize(("answer", "most"), WIRE.values(), ids=WIRE)
+@pytest.mark.parametrize(("answer", "kind"), WIRE.values(), ids=WIRE)
 async def test_whatever_comes_over_the_wire_is_an_error_in_our_words(
-    tool: str, dialect: str, answer: bytes, most: int, tmp_path: Path
+    tool: str, dialect: str, answer: bytes, kind: str, tmp_path: Path
 ) -> None:
     bad = Bad(answer)
     check_error(await called(bad, tool, dialect, tmp_path))
-    is_write = tool in {"memory_remember", "memory_ingest_file"}
-    check_requests(bad, tool, dialect, most=1 if is_write else most)
+    check_requests(bad, tool, dialect, most=most_requests(kind, tool, dialect))
 
 
 LOOKED: dict[str, Callable[[bytes], bytes]] = {
@@ -386,4 +416,5 @@ async def test_on_a_platform_that_was_found_out_nothing_is_tried_elsewhere(tool:
             platform.says[route] = say
             check_error(await client.call_tool(tool, TOOLS[tool], raise_on_error=False))
     # A brain that is not known by this name may be known by another: that is looked up.
-    assert [name for name in platform.requests[before:] if name in {route, *ALL}] == [route]
+    most = most_requests("refused" if say in {says_detail_of_nothing, says_foreign} else "failed", tool, "platform")
+    assert [name for name in platform.requests[before:] if name in {route, *ALL} - LOOKS] == [route] * most

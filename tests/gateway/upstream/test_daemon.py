@@ -270,6 +270,15 @@ async def test_a_frame_of_another_shape_breaks_the_stream(kind: str, data: JsonO
     assert caught.value.code == "upstream_error"
 
 
+async def test_a_source_is_looked_for_in_the_answer_a_hundred_times_and_no_more() -> None:
+    chunk = {"chunkId": "a", "path": "a.md", "text": "x marks the spot", "score": 1.0}
+    cited = [("citation", {"chunkId": "a", "path": "a.md"})] * 120
+    said = ("answer_delta", {"text": "x marks the spot"})
+    found = await reframed(("retrieve", {"chunks": [chunk]}), said, *cited, ("done", {"ok": True}))
+    quotes = [frame["quote"] for frame in found if frame["type"] == "citation"]
+    assert quotes == ["x marks the spot"] * 100 + [""] * 20
+
+
 async def asked(daemon: FakeDaemon) -> list[JsonObject]:
     daemon.brains["notes"] = {"memory/global/a.md": (b"# A\n\nX marks the spot, they say.", 0.0)}
     with listening(daemon.app()) as url:

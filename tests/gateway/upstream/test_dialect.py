@@ -171,3 +171,9 @@ def test_json_is_read_and_half_a_character_is_replaced(text: bytes | str, value:
 def test_what_is_no_json_is_a_value_error(text: bytes | str) -> None:
     with pytest.raises(ValueError, match=r"Expecting|Extra data|can't decode|nested|digits"):
         parsed_json(text)
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", '{"score": 1e400}', "[[1E999]]"])
+def test_a_number_that_is_too_large_to_pass_on_is_no_json(text: str) -> None:
+    with pytest.raises(ValueError, match="is not JSON"):
+        parsed_json(text)
