@@ -13,6 +13,7 @@ Look = Callable[[], Awaitable[T | None]]
 
 # A platform may still be busy with a request whose connection broke: so long it is given to show it.
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0)
+_ASKED: Final = 3
 
 
 def is_doubt(error: GatewayError) -> bool:
@@ -40,8 +41,8 @@ def repeatable(error: GatewayError) -> GatewayError:
     return error
 
 
-async def certain(send: Send[T], look: Look[T] | None = None) -> T:
-    """The outcome of a write whose repeat is the same write. Without a way to look, sending it again is the look.
+async def certain(send: Send[T], look: Look[T]) -> T:
+    """The outcome of a write whose repeat is the same write.
 
     Raises:
         GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
@@ -52,8 +53,6 @@ async def certain(send: Send[T], look: Look[T] | None = None) -> T:
         if not is_doubt(error):
             raise
         first = error
-    if look is None:
-        return await _asked_again(send)
     if (found := await looked(look, first)) is not None:
         return found
     if doubt_of(first) is Doubt.ANSWERED:
@@ -94,13 +93,34 @@ async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool =
     raise repeatable(last) if late_is_harmless else last
 
 
-async def _asked_again(send: Send[T]) -> T:
+async def certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
+    """The outcome of a write that the platform names itself, and knows again: asked again, it says what became of it.
+
+    A glimpse at where it may be kept can spare that; that it is not there proves nothing.
+
+    Raises:
+        GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
+    """
+    doubt: GatewayError | None = None
+    for _ in range(_ASKED):
+        try:
+            return await send()
+        except GatewayError as error:
+            if not is_doubt(error) and doubt is None:
+                raise
+            # Also when this one certainly failed: the one before may not have.
+            doubt = error if is_doubt(error) else Unsure(error, Doubt.LATE)
+        if glimpse is not None and (found := await _glimpsed(glimpse)) is not None:
+            return found
+    assert doubt is not None
+    raise repeatable(doubt)
+
+
+async def _glimpsed(glimpse: Look[T]) -> T | None:
     try:
-        return await send()
-    except GatewayError as error:
-        # Also when this one certainly failed: the one before may not have.
-        unknown = error if is_doubt(error) else Unsure(error, Doubt.LATE)
-        raise repeatable(unknown) from error
+        return await glimpse()
+    except (Absent, GatewayError):
+        return None
 
 
 async def looked(look: Look[T], doubt: GatewayError) -> T | None:

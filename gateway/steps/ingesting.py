@@ -8,7 +8,7 @@ from gateway.errors import Absent, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.page import Page, readable
 from gateway.steps import documents
-from gateway.steps.certainty import certain
+from gateway.steps.certainty import certain, certain_by_asking
 from gateway.work import Work
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
@@ -20,8 +20,8 @@ async def ingest_as_text(work: Work, args: Args) -> JsonObject:
     sha256 = hashlib.sha256(upload.body).hexdigest()
     name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body)
     path = f"raw/documents/{name}.md"
-    if await _is_stored(work, str(args["brain"]), path):
-        return {"status": "completed", "document_id": path, "path": path, "hash": sha256, "reused": True}
+    if (known := await _ingested(work, str(args["brain"]), path)) is not None:
+        return {**known, "hash": sha256, "reused": True}
     text = replace(upload, name=name)
     if b"\0" in upload.body and upload.content_type not in _CONVERTED:
         raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
@@ -31,23 +31,26 @@ async def ingest_as_text(work: Work, args: Args) -> JsonObject:
     async def send() -> JsonObject:
         return await work.send(Op.INGEST_TEXT, {**args, "upload": text})
 
-    async def look() -> JsonObject | None:
-        if not await _is_stored(work, str(args["brain"]), path):
-            return None
-        return {"status": "completed", "document_id": path, "path": path, "reused": False}
-
-    return {**await certain(send, look), "hash": sha256}
+    return {**await certain(send, lambda: _ingested(work, str(args["brain"]), path)), "hash": sha256}
 
 
 async def ingest_by_platform(work: Work, args: Args) -> JsonObject:
-    """By the platform, which knows a file again by its bytes: asked once more, it says what became of it."""
-    return await certain(lambda: work.send(Op.INGEST_FILE, args))
+    """By the platform, which knows a file again by its bytes."""
+    brain, upload = str(args["brain"]), args["upload"]
+    # Where those keep it that name it as we do.
+    path = f"raw/documents/{names.file_name(upload.name.rpartition('.')[0] or upload.name, upload.body)}.md"
+
+    async def glimpse() -> JsonObject | None:
+        found = await _ingested(work, brain, path)
+        return None if found is None else {**found, "hash": hashlib.sha256(upload.body).hexdigest()}
+
+    return await certain_by_asking(lambda: work.send(Op.INGEST_FILE, args), glimpse)
 
 
 async def ingest_by_server(work: Work, args: Args) -> JsonObject:
     """By the platform itself, which fetches the page: some would fetch from their own network, so look first."""
     await work.vet(str(args["url"]))
-    result = await certain(lambda: work.send(Op.INGEST_URL, args))
+    result = await certain_by_asking(lambda: work.send(Op.INGEST_URL, args))
     if "hash" not in result and result.get("path"):
         result = {**result, **await _hash(work, str(args["brain"]), str(result["path"]))}
     return {"path": "server", "result": result}
@@ -62,14 +65,16 @@ async def _hash(work: Work, brain: str, path: str) -> JsonObject:
     return {} if body is None else {"hash": hashlib.sha256(body).hexdigest()}
 
 
-async def _is_stored(work: Work, brain: str, path: str) -> bool:
+async def _ingested(work: Work, brain: str, path: str) -> JsonObject | None:
+    """What is known of an ingested document once it is found at its path; None where nothing is."""
     try:
-        await work.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})
+        found = (await work.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})).get("document")
     except GatewayError as error:
         if error.code == "not_found":
-            return False
+            return None
         raise
-    return True
+    document_id = found.get("id") if isinstance(found, dict) else None
+    return {"status": "completed", "document_id": document_id or path, "path": path, "reused": False}
 
 
 async def _text_of(content_type: str, body: bytes) -> bytes:

@@ -46,14 +46,16 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
 
 async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject] | None:
     """What was said last; None where the platform does not tell, and nothing can be looked up."""
-    try:
-        return await tail_of(work, session, count)
-    except Absent:
-        return None
-    except GatewayError as error:
-        if error.code not in {"validation_error", "upstream_error"}:
-            raise
-        return None
+    # Twice: a platform that fails at this moment may well tell, one that fails again does not.
+    for _ in range(2):
+        try:
+            return await tail_of(work, session, count)
+        except Absent:
+            return None
+        except GatewayError as error:
+            if error.code not in {"validation_error", "upstream_error"}:
+                raise
+    return None
 
 
 async def _appended(

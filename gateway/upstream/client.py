@@ -27,6 +27,7 @@ from gateway.upstream.retry import (
     Collided,
     Kind,
     TurnedAway,
+    noted_if_lost,
     raise_if_slowed_down,
     raise_if_turned_away,
     retrying,
@@ -227,9 +228,16 @@ class Upstream:
             with _understood(op):
                 return response, await _read_whole(response)
 
-        response, body = await self._attempts(call, op, self._seconds_for(call, op), attempted)
-        if response.status_code >= 300 or verdict.denies(response, body):
-            raise _refused(op, response, body, verdict)
+        lost: list[BaseException] = []
+        try:
+            response, body = await self._attempts(call, op, self._seconds_for(call, op), attempted, lost)
+            if response.status_code >= 300 or verdict.denies(response, body):
+                raise _refused(op, response, body, verdict)
+        except GatewayError as error:
+            if not lost or op in READS or isinstance(error, Unsure) or error.code == "conflict":
+                raise
+            # This attempt was refused; one before it may have arrived.
+            raise Unsure(error, Doubt.LOST) from error
         if response.status_code == 204 and op is not Op.READ_DOCUMENT:
             return {}
         with _understood(op):
@@ -240,9 +248,14 @@ class Upstream:
         return answer
 
     async def _attempts(
-        self, call: Call, op: Op, seconds: float, attempted: Callable[[], Awaitable[tuple[httpx.Response, bytes]]]
+        self,
+        call: Call,
+        op: Op,
+        seconds: float,
+        attempted: Callable[[], Awaitable[tuple[httpx.Response, bytes]]],
+        lost: list[BaseException] | None = None,
     ) -> tuple[httpx.Response, bytes]:
-        """The answer of the last attempt there was."""
+        """The answer of the last attempt there was. Those that may have arrived are noted as `lost`."""
         caller, breaker = call.caller.subject, self._breakers[POLICIES[op].kind]
         attempts = retrying(op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
         self._budget.sent(caller)
@@ -250,7 +263,7 @@ class Upstream:
             try:
                 async for attempt in attempts:
                     with attempt:
-                        with breaker.watched(FAILURES):
+                        with breaker.watched(FAILURES), noted_if_lost([] if lost is None else lost):
                             response, body = await attempted()
                             raise_if_turned_away(response, body)
                         raise_if_slowed_down(response, body)

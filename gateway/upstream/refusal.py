@@ -123,4 +123,4 @@ def retry_after(header: str | None) -> int | None:
             seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
         except (ValueError, TypeError, OverflowError):
             return None
-    return math.ceil(seconds) if 0 < seconds < 86_400 else None
+    return math.ceil(seconds) if 0 <= seconds < 86_400 else None

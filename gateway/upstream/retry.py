@@ -9,7 +9,8 @@ All within the deadline of the call, and within the budget of the platform and o
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -106,6 +107,17 @@ def raise_if_turned_away(response: httpx.Response, body: bytes) -> None:
 def raise_if_slowed_down(response: httpx.Response, body: bytes) -> None:
     if response.status_code == 429:
         raise TurnedAway(response, body)
+
+
+@contextmanager
+def noted_if_lost(lost: list[BaseException]) -> Iterator[None]:
+    """Keeps what says that a request may have arrived although nothing was heard of it."""
+    try:
+        yield
+    except (*_MAYBE_SENT, TurnedAway) as error:
+        if not (isinstance(error, TurnedAway) and error.is_refusal):
+            lost.append(error)
+        raise
 
 
 def retrying(op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> AsyncRetrying:
