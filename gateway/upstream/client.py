@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeVar
 
 import httpx
@@ -33,7 +32,7 @@ from gateway.upstream.retry import (
     retrying,
 )
 from gateway.upstream.sse import frames
-from gateway.upstream.transport import CarefulTransport
+from gateway.upstream.transport import pooled_client
 from gateway.upstream.verdict import Verdict
 
 log = structlog.get_logger()
@@ -69,19 +68,6 @@ class Deadlines:
         return float(getattr(self, POLICIES[op].deadline))
 
 
-def pooled_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
-    """A client that carries nothing from one caller to the next: no cookies, no default credentials."""
-    # Idle connections cost httpx CPU on every request; and Node closes them after 5 s.
-    limits = httpx.Limits(max_connections=1000, max_keepalive_connections=20, keepalive_expiry=4)
-    return httpx.AsyncClient(
-        transport=transport or CarefulTransport(trust_env=False, limits=limits),
-        follow_redirects=False,
-        trust_env=False,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        timeout=httpx.Timeout(30, connect=5, pool=5),
-    )
-
-
 class Upstream:
     """Sends operations to one platform, in its dialect."""
 
@@ -97,12 +83,15 @@ class Upstream:
         self._detector = Detector(dialects, self._probed, clock=clock)
         self._endpoint = endpoint
         self._http = http or pooled_client()
+        # Apart: however many answers are under way, nothing else waits for a connection.
+        self._streams = http or pooled_client()
         self._deadlines = deadlines or Deadlines()
         self._budget = Budget(clock)
         self._breakers = {kind: Breaker(kind.value, clock) for kind in Kind}
 
     async def close(self) -> None:
         await self._http.aclose()
+        await self._streams.aclose()
 
     async def send(self, call: Call, op: Op, args: Args) -> JsonObject:
         """One operation, one answer.
@@ -179,7 +168,7 @@ class Upstream:
             request.headers["accept"] = "text/event-stream"
             # Packed, the first words would wait for the next ones.
             request.headers["accept-encoding"] = "identity"
-            return await self._http.send(request, stream=True)
+            return await self._streams.send(request, stream=True)
 
         async def attempted() -> tuple[httpx.Response, bytes]:
             response = await sent()

@@ -94,8 +94,15 @@ class TurnedAway(Exception):
         return self.response.status_code == 429 or (self.response.status_code == 503 and self.wait is not None)
 
 
-# What counts against a platform: it could not be reached, or not be heard.
-FAILURES: Final = (httpx.TransportError, TurnedAway)
+# What counts against a platform: it could not be reached, or not be heard. That all connections are in use does not.
+FAILURES: Final = (
+    httpx.NetworkError,
+    httpx.ProtocolError,
+    httpx.ConnectTimeout,
+    httpx.ReadTimeout,
+    httpx.WriteTimeout,
+    TurnedAway,
+)
 _BUSY: Final = frozenset({502, 503, 504})
 
 

@@ -23,9 +23,10 @@ from gateway.brain import Brain
 from gateway.errors import CATALOGUE
 from gateway.surfaces.memory import Memory
 from gateway.upstream import sse
-from gateway.upstream.client import Deadlines, Endpoint, Upstream, pooled_client
+from gateway.upstream.client import Deadlines, Endpoint, Upstream
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.platform import PLATFORM
+from gateway.upstream.transport import pooled_client
 from tests.faults.mutations import EVENT_STREAM, MUTATIONS, UNENDED, Ending, Sent, drawn
 from tests.faults.proof.part import Part
 from tests.faults.reading import Reading, read, unpacked

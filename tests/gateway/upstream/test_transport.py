@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.upstream.client import pooled_client
+from gateway.upstream.transport import pooled_client
 
 
 @asynccontextmanager
