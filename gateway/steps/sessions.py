@@ -14,6 +14,7 @@ from gateway.work import Work
 
 # So far back a message is looked for whose answer was lost: others may write to the session too.
 _RECENT = 50
+_CANNOT_TELL = "The platform could not say what was said in the session last. Nothing was appended."
 
 
 async def append_one_by_one(work: Work, args: Args) -> JsonObject:
@@ -45,17 +46,21 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
 
 
 async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject] | None:
-    """What was said last; None where the platform does not tell, and nothing can be looked up."""
-    # Twice: a platform that fails at this moment may well tell, one that fails again does not.
-    for _ in range(2):
-        try:
-            return await tail_of(work, session, count)
-        except Absent:
+    """What was said last; None where the platform does not tell, and nothing can be looked up.
+
+    Raises:
+        GatewayError: it tells, but not now. Not to append blindly: the call may be one that was cut before.
+    """
+    try:
+        return await tail_of(work, session, count)
+    except Absent:
+        return None
+    except GatewayError as error:
+        if error.code == "validation_error":
             return None
-        except GatewayError as error:
-            if error.code not in {"validation_error", "upstream_error"}:
-                raise
-    return None
+        if error.code == "upstream_error":
+            raise GatewayError("upstream_error", _CANNOT_TELL, retryable=True) from error
+        raise
 
 
 async def _appended(
