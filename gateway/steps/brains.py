@@ -30,7 +30,7 @@ async def create_named(work: Work, wanted: Args) -> JsonObject:
     except GatewayError as error:
         if error.code != "conflict":
             raise
-        if (existing := await looked(look, Unsure(error, Doubt.ANSWERED))) is None:
+        if (existing := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
             raise _taken(wanted) from None
         return {**existing, "reused": True}
 
@@ -60,7 +60,7 @@ async def create_bare(work: Work, wanted: Args) -> JsonObject:
     try:
         created = await certain(lambda: work.send(Op.CREATE_BARE_BRAIN, wanted), look)
     except GatewayError as error:
-        if error.code != "conflict" or (found := await looked(look, Unsure(error, Doubt.ANSWERED))) is None:
+        if error.code != "conflict" or (found := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
             raise
         created = found
     if not created.get("reused"):

@@ -53,7 +53,8 @@ async def certain(send: Send[T], look: Look[T]) -> T:
         if not is_doubt(error):
             raise
         first = error
-    if (found := await looked(look, first)) is not None:
+    unknown = repeatable(first)
+    if (found := await looked(look, unknown)) is not None:
         return found
     if doubt_of(first) is Doubt.ANSWERED:
         raise failure_of(first)
@@ -61,10 +62,10 @@ async def certain(send: Send[T], look: Look[T]) -> T:
         return await send()
     except GatewayError as error:
         last = error
-    if (found := await settled(look, first)) is not None:
+    if (found := await settled(look, unknown)) is not None:
         return found
     if Doubt.LATE in (doubt_of(first), doubt_of(last)):
-        raise repeatable(first)
+        raise unknown
     raise failure_of(last)
 
 
@@ -83,14 +84,13 @@ async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool =
             if not is_doubt(error):
                 raise
             last = error
-        if (found := await settled(look, last)) is not None:
+        unknown = last if doubt_of(last) is Doubt.LATE and not late_is_harmless else repeatable(last)
+        if (found := await settled(look, unknown)) is not None:
             return found
         if doubt_of(last) is not Doubt.LOST:
             break
     assert last is not None
-    if doubt_of(last) is not Doubt.LATE:
-        raise failure_of(last)
-    raise repeatable(last) if late_is_harmless else last
+    raise last if doubt_of(last) is Doubt.LATE else failure_of(last)
 
 
 async def certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
@@ -123,22 +123,22 @@ async def _glimpsed(glimpse: Look[T]) -> T | None:
         return None
 
 
-async def looked(look: Look[T], doubt: GatewayError) -> T | None:
-    """What a look finds; a look that fails leaves it in doubt."""
+async def looked(look: Look[T], unknown: GatewayError) -> T | None:
+    """What a look finds; where it fails, nothing is known."""
     try:
         return await look()
     except Absent:
-        raise repeatable(doubt) from None
+        raise unknown from None
     except GatewayError as error:
         if error.code == "conflict":
             raise
-        raise repeatable(doubt) from error
+        raise unknown from error
 
 
-async def settled(look: Look[T], doubt: GatewayError) -> T | None:
+async def settled(look: Look[T], unknown: GatewayError) -> T | None:
     """What looks find, the last of them after a while."""
     for pause in PAUSES:
         await asyncio.sleep(pause)
-        if (found := await looked(look, doubt)) is not None:
+        if (found := await looked(look, unknown)) is not None:
             return found
     return None

@@ -5,7 +5,7 @@ from typing import Final
 from gateway import names, notes
 from gateway.errors import Doubt, GatewayError, Unsure
 from gateway.operations import Args, JsonObject, Op
-from gateway.steps.certainty import certain, looked
+from gateway.steps.certainty import certain, looked, repeatable
 from gateway.work import Work
 
 # What platforms take in one PUT and in one batch, less room for the longest front matter.
@@ -35,7 +35,7 @@ async def by_record(work: Work, document: Args) -> JsonObject:
         if error.code != "conflict":
             raise
         # The same write may have been made before.
-        if (stored := await looked(look, Unsure(error, Doubt.ANSWERED))) is None:
+        if (stored := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
             raise _taken() from None
         return {**_complete(stored, document), "reused": True}
 
@@ -63,8 +63,9 @@ async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
         args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
 
         async def send() -> JsonObject:
-            await work.send(op, args)
-            return _findable(work, notes.record(document, moment))
+            answer = await work.send(op, args)
+            queued = {"status": "queued"} if answer.get("status") == "queued" else {}
+            return {**_findable(work, notes.record(document, moment)), **queued}
 
         return await certain(send, lambda: _noted(work, document))
 

@@ -51,6 +51,9 @@ class _Once:
         if entry.get("keyed"):
             is_new = (call, n) not in self._keyed
             self._keyed.add((call, n))
+            if is_new:
+                # Other words: what comes after them is no repetition of what came before.
+                self._call = None
             return is_new
         if call != self._call:
             self._call, self._places = call, {}

@@ -27,7 +27,10 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
     async with work.alone(f"session {args['session_id']} of {args['brain']}"):
-        tail = await _known_tail(work, session, len(messages))
+        try:
+            tail = await _known_tail(work, session, len(messages))
+        except GatewayError as error:
+            raise _cut_off(error, [], messages) from error
         there = beginning(tail or [], messages)
         appended = list(there)
         for message in messages[len(there) :]:
@@ -96,7 +99,11 @@ async def append_to_log(work: Work, args: Args) -> JsonObject:
     call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
     path = names.session_log_path(work.caller, session_id)
     async with work.alone(f"{path} of {brain}"):
-        there = call.there((await read_log(work, brain, session_id)).messages)
+        try:
+            log = await read_log(work, brain, session_id)
+        except GatewayError as error:
+            raise _cut_off(error, [], messages) from error
+        there = call.there(log.messages)
         appended = list(there)
         entries = call.entries()[len(there) :]
         for part in parts([line(entry) for entry in entries]) if entries else ():

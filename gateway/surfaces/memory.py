@@ -99,7 +99,8 @@ class Memory(Surface):
             document = await self._brain.store_transcript(call, args.brain, messages, args.actor_id)
             extraction = {"extraction": document.pop("extraction")} if "extraction" in document else {}
             answer = {"mode": "transcript", "document": document, **extraction}
-        outcome = _outcome(answer.get("document", {}), call)
+        parts = answer.get("messages", []) or [answer.get("document", {})]
+        outcome = _outcome(next((part for part in parts if part.get("status") == "queued"), {}), call)
         return ToolResult(_noted(text.extracted(answer), call), answer | outcome)
 
     @tool(schema.REFLECT, Use("close_session"))

@@ -229,11 +229,13 @@ class Upstream:
             raise Unsure(error, Doubt.LOST) from error
         if response.status_code == 204 and op is not Op.READ_DOCUMENT:
             return {}
+        if response.status_code == 202 and not body.strip():
+            return {"status": "queued"}
         with _understood(op):
             answer = _parsed(op, body)
         if response.status_code == 202 and isinstance(answer, dict):
             # Taken, and not yet done: whatever else it says, nobody may call that stored.
-            answer.setdefault("status", "queued")
+            answer["status"] = "queued"
         return answer
 
     async def _attempts(

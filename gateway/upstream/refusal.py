@@ -60,7 +60,8 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
 
 def is_own_answer(response: httpx.Response, body: bytes) -> bool:
     """Whether a platform says in a code that we share what is wrong: then it was asked, and this is its answer."""
-    return (problem_of(response, body) or {}).get("code") in _TRUSTED_CODES
+    said = (problem_of(response, body) or {}).get("code")
+    return isinstance(said, str) and said in _TRUSTED_CODES
 
 
 def is_collision(op: Op, response: httpx.Response, body: bytes) -> bool:
@@ -89,8 +90,8 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
     said, detail = (problem or {}).get("code"), str((problem or {}).get("detail"))
     if status == 400 and _TOO_LARGE.search(detail):
         code = "payload_too_large"
-    elif said in _TRUSTED_CODES:
-        code = str(said)
+    elif isinstance(said, str) and said in _TRUSTED_CODES:
+        code = said
     elif status == 404 and op in _MISSES_MORE_THAN_A_BRAIN and "brain not found" not in detail:
         code = "not_found"
     elif status == 500 and op is Op.INGEST_URL and (said_of_it := _FETCH_FAILURE.search(detail)):
@@ -107,7 +108,7 @@ def _doubt(op: Op, status: int, failure: GatewayError) -> Doubt | None:
     if op in READS or op is Op.ASK or status < 500 or failure.code in _PLAIN_CODES:
         return None
     if status in _LOST_ON_THE_WAY:
-        return Doubt.LOST
+        return Doubt.LATE if status == 504 else Doubt.LOST
     is_told_to_wait = status == 503 and failure.retry_after_seconds is not None
     return Doubt.ANSWERED if op in STORES and not is_told_to_wait else None
 

@@ -24,6 +24,7 @@ from gateway.upstream.refusal import is_own_answer, retry_after
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _MAYBE_SENT = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 _LONGEST_WAIT: Final = 30.0
+_JITTER: Final = 1.1
 _BACKOFF: Final = wait_random_exponential(multiplier=0.1, max=2)
 
 
@@ -134,7 +135,7 @@ def retrying(op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> Async
 
     def is_worth_it(error: BaseException) -> bool:
         if isinstance(error, TurnedAway) and error.is_refusal:
-            return (error.wait or 0) <= min(_LONGEST_WAIT, until - time.monotonic())
+            return (error.wait or 0) <= _LONGEST_WAIT and (error.wait or 0) * _JITTER < until - time.monotonic()
         if isinstance(error, (*NOT_SENT, Collided)):
             return True
         return policy.repeats and isinstance(error, (*_MAYBE_SENT, TurnedAway))
@@ -157,5 +158,5 @@ def _wait(state: RetryCallState) -> float:
     backoff = float(_BACKOFF(state))
     if isinstance(error, TurnedAway) and error.wait is not None:
         # Not all at once when the time is up.
-        return error.wait + random.uniform(0, 0.1 * error.wait)
+        return random.uniform(error.wait, error.wait * _JITTER)
     return backoff

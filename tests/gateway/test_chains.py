@@ -13,7 +13,7 @@ from gateway.operations import READS, Args, JsonObject, Op
 from gateway.steps import documents, sessions
 from gateway.upstream.dialect import Upload
 from gateway.work import Work
-from tests.gateway.steps.inmemory import BRAIN, Answer, Fault, InMemory, lost, refusal
+from tests.gateway.steps.inmemory import BRAIN, Answer, Fault, InMemory, hurry, lost, refusal
 
 HITS: JsonObject = {"hits": [{"path": "a.md", "score": 1.0}]}
 PAGE = {"title": "Otters", "content": "Words.", "path": "raw/documents/otters.md", "metadata": {}, "source": "ingest"}
@@ -34,6 +34,7 @@ ANSWERS: dict[Op, JsonObject] = {
     Op.INGEST_TEXT: {"path": "a.md"},
     Op.INGEST_URL: {"path": "raw/documents/otters.md"},
     Op.APPEND_MESSAGE: {"id": "msg"},
+    Op.LIST_MESSAGES: {"items": []},
     Op.CLOSE_SESSION: {"reflection_status": "completed"},
     Op.EXTRACT: {"memories": []},
     Op.REFLECT: {"result": {"outcome": "success", "summary": "Well."}},
@@ -56,6 +57,11 @@ ARGS: dict[str, dict[str, Any]] = {
     "consolidate": {},
 }
 LARGE = "x" * (documents.PUT_BYTES + 1)
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
 
 
 def always(answer: JsonObject) -> Answer:
@@ -121,6 +127,16 @@ async def test_where_nothing_is_there_it_is_not_implemented_and_nothing_is_sent(
     assert work.sent == []
 
 
+# What a look makes of a failure: nothing is there, and so nothing was made; or there is no look.
+LOOKED_INTO = {
+    ("create_brain", "outcome_unknown"): "upstream_unavailable",
+    ("append_messages", "outcome_unknown"): "upstream_unavailable",
+    ("remember", "conflict"): "outcome_unknown",
+    ("store_transcript", "conflict"): "outcome_unknown",
+}
+LOOKS = {"create_brain": {Op.LIST_NAMED_BRAINS}, "append_messages": {Op.LIST_MESSAGES}}
+
+
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
 @pytest.mark.parametrize("operation", CHAINS)
 async def test_no_failure_moves_a_chain_on(operation: str, code: str) -> None:
@@ -130,8 +146,8 @@ async def test_no_failure_moves_a_chain_on(operation: str, code: str) -> None:
     work = platform().fails(first, *[code] * 5)
     work.lacks = {Op.STAT_DOCUMENT}
     error = await refusal(served(operation, work, **when))
-    assert error.code == code
-    assert set(work.ops) == {first}
+    assert error.code == LOOKED_INTO.get((operation, code), code)
+    assert set(work.ops) - LOOKS.get(operation, set()) == {first}
 
 
 async def test_a_step_that_does_not_apply_is_not_begun() -> None:
@@ -196,8 +212,9 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
         (Op.INGEST_URL, Op.CREATE_DOCUMENT, Op.WRITE_DOCUMENT),
         [Op.FETCH_PAGE, Op.READ_DOCUMENT, Op.BATCH_WRITE],
     ),
-    ("append_messages", {}, (), [Op.APPEND_MESSAGE, Op.APPEND_MESSAGE]),
-    ("append_messages", {}, (Op.APPEND_MESSAGE,), [Op.APPEND_DOCUMENT]),
+    ("append_messages", {}, (), [Op.LIST_MESSAGES, Op.APPEND_MESSAGE, Op.APPEND_MESSAGE]),
+    ("append_messages", {}, (Op.LIST_MESSAGES,), [Op.APPEND_MESSAGE, Op.APPEND_MESSAGE]),
+    ("append_messages", {}, (Op.APPEND_MESSAGE,), [Op.READ_DOCUMENT, Op.APPEND_DOCUMENT]),
     ("store_transcript", {}, (), [Op.CREATE_DOCUMENT]),
     ("store_transcript", {}, (Op.CREATE_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT]),
     ("store_transcript", {"content": LARGE}, (Op.CREATE_DOCUMENT,), [Op.READ_DOCUMENT, Op.BATCH_WRITE]),
@@ -290,6 +307,8 @@ def writes(ops: list[Op]) -> set[Op]:
 async def test_after_a_write_no_absence_leads_to_a_write_by_another_step(operation: str, answer_lost: bool) -> None:
     """Each route in turn is lost at its first, second, third use, whatever else is absent."""
     chain = CHAINS[operation]
+    # These looks find nothing of what was made, or something else.
+    looked_into = {"upstream_unavailable", "conflict"} if answer_lost else set()
     for lacking in subsets(routes(chain)):
         for op in set(routes(chain)) - set(lacking):
             for use in range(3):
@@ -300,7 +319,7 @@ async def test_after_a_write_no_absence_leads_to_a_write_by_another_step(operati
                 work.fails(op, *([lost(done=True)] * use if answer_lost and op not in READS else []))
                 work.faults.setdefault(op, []).append(Fault(Absent(), passed_over=0 if answer_lost else use))
                 _, code = await outcome(served(operation, work))
-                assert code in {None, "not_implemented", "outcome_unknown", "upstream_error"}
+                assert code in {None, "not_implemented", "outcome_unknown", "upstream_error"} | looked_into
                 assert code != "not_implemented" or not writes(work.made), (lacking, op, use)
                 steps = [step for step in chain if writes(work.made) <= {step.via, *step.also}]
                 assert steps, (lacking, op, use, work.made)

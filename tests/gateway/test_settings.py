@@ -1,5 +1,6 @@
 """Settings: what the environment may say, and what is said back when it cannot work."""
 
+from dataclasses import asdict
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 from pydantic import AliasChoices, ValidationError
 
+from gateway import server
 from gateway.settings import BadSetting, Settings, load
+from gateway.upstream.client import Deadlines
 
 URL_RULE = "must be a plain http:// or https:// URL, for example https://platform.example."
 BRAIN_RULE = (
@@ -62,6 +65,13 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_ALLOWED_ORIGINS": "https://a.example",
             "BRAINS_FETCH": "Off",
             "BRAINS_FETCH_ALLOW": "10.1.0.0/16, fd12:3456::/32,192.168.7.9,",
+            "BRAINS_CONNECT_SECONDS": "0.5",
+            "BRAINS_READ_SECONDS": "1",
+            "BRAINS_INGEST_SECONDS": "2",
+            "BRAINS_STAGE_SECONDS": "3",
+            "BRAINS_FIRST_EVENT_SECONDS": "4",
+            "BRAINS_IDLE_SECONDS": "5.5",
+            "BRAINS_ASK_SECONDS": "86400",
             "BRAINS_LOG_LEVEL": "WARNING",
             "BRAINS_LOG_FORMAT": "JSON",
         },
@@ -83,6 +93,13 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "allowed_origins": ("https://a.example",),
         "fetch": "off",
         "fetch_allow": (IPv4Network("10.1.0.0/16"), IPv6Network("fd12:3456::/32"), IPv4Network("192.168.7.9/32")),
+        "connect_seconds": 0.5,
+        "read_seconds": 1.0,
+        "ingest_seconds": 2.0,
+        "stage_seconds": 3.0,
+        "first_event_seconds": 4.0,
+        "idle_seconds": 5.5,
+        "ask_seconds": 86_400.0,
         "log_level": "warning",
         "log_format": "json",
     }
@@ -292,3 +309,22 @@ def test_hosts_are_names_and_origins_have_a_scheme(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], sentence: str
 ) -> None:
     assert complaint(monkeypatch, environment).startswith(sentence)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "86401", "soon"])
+@pytest.mark.parametrize("name", sorted(name for name in Settings.model_fields if name.endswith("_seconds")))
+def test_seconds_are_a_number_that_somebody_would_wait_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    sentence = complaint(monkeypatch, {f"BRAINS_{name.upper()}": value})
+    assert sentence.startswith(f"BRAINS_{name.upper()} must be ")
+    assert "Input" not in sentence
+
+
+def test_the_deadlines_are_those_of_the_settings() -> None:
+    """Each its own, and by default those that the client has by itself."""
+    names = [name for name in Settings.model_fields if name.endswith("_seconds")]
+    chosen = {name: float(n) for n, name in enumerate(names, start=1)}
+    found = server._deadlines(load(**chosen))
+    assert {f"{name}_seconds": seconds for name, seconds in asdict(found).items() if name != "probe"} == chosen
+    assert server._deadlines(load()) == Deadlines()

@@ -3,11 +3,14 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Self
 
-from gateway.errors import Absent, GatewayError
+import pytest
+
+from gateway.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.locks import Locks
 from gateway.operations import Args, JsonObject, Op
+from gateway.steps import brains, certainty
 from gateway.work import Work
 
 BRAIN = "b"
@@ -36,9 +39,23 @@ class Fault:
     """So many requests of its kind go well before."""
 
 
-def lost(*, done: bool) -> Fault:
-    """A request without an answer."""
-    return Fault(GatewayError("outcome_unknown"), done=done)
+# What a write in doubt is, should it prove not to be made.
+FAILURES: Final = {Doubt.LOST: "upstream_unavailable", Doubt.LATE: "timeout", Doubt.ANSWERED: "upstream_error"}
+
+
+def unsure(doubt: Doubt = Doubt.LOST) -> Unsure:
+    return Unsure(GatewayError(FAILURES[doubt]), doubt)
+
+
+def lost(*, done: bool, doubt: Doubt = Doubt.LOST) -> Fault:
+    """A request without a telling answer."""
+    return Fault(unsure(doubt), done=done)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look as often as ever, and never wait in between."""
+    for module in (certainty, brains):
+        monkeypatch.setattr(module, "PAUSES", (0.0,) * len(certainty.PAUSES))
 
 
 @dataclass
@@ -67,7 +84,7 @@ class InMemory:
     def ops(self) -> list[Op]:
         return [op for op, _ in self.sent]
 
-    def fails(self, op: Op, *faults: Fault | str) -> "InMemory":
+    def fails(self, op: Op, *faults: Fault | str) -> Self:
         """The next requests of this kind go wrong so; a word is the code of a refusal."""
         self.faults[op] = [Fault(GatewayError(fault)) if isinstance(fault, str) else fault for fault in faults]
         return self

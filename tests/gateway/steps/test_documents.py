@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway import names, notes
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import documents
 from gateway.work import Work
@@ -33,6 +33,12 @@ async def test_a_document_is_written_as_a_note_after_a_look(store: Any, op: Op) 
     assert notes.parsed(work.files[PATH]).holds(document())
     assert record == notes.record(document(), record["created_at"])
     assert record["created_at"] == notes.parsed(work.files[PATH]).created
+
+
+@ways
+async def test_what_the_platform_has_only_queued_is_not_called_stored(store: Any, op: Op) -> None:
+    work = InMemory(answers={op: lambda _args: {"status": "queued"}})
+    assert (await store(work, document()))["status"] == "queued"
 
 
 @ways
@@ -76,10 +82,34 @@ async def test_a_write_whose_answer_was_lost_is_looked_for_and_found(store: Any,
 
 
 @ways
-async def test_a_write_that_is_not_found_again_is_not_known_and_may_be_repeated(store: Any, op: Op) -> None:
-    work = InMemory().fails(op, lost(done=False))
+@pytest.mark.parametrize("doubt", [Doubt.LOST, Doubt.LATE])
+async def test_a_write_that_is_not_found_again_is_made_once_more(store: Any, op: Op, doubt: Doubt) -> None:
+    work = InMemory().fails(op, lost(done=False, doubt=doubt))
+    record = await store(work, document())
+    assert (record["path"], "reused" in record) == (PATH, False)
+    assert work.ops == [Op.READ_DOCUMENT, op, Op.READ_DOCUMENT, op]
+    assert notes.parsed(work.files[PATH]).holds(document())
+
+
+@ways
+@pytest.mark.parametrize(
+    ("doubts", "code"),
+    [
+        ([Doubt.ANSWERED], "upstream_error"),
+        ([Doubt.LOST, Doubt.LOST], "upstream_unavailable"),
+        ([Doubt.LOST, Doubt.ANSWERED], "upstream_error"),
+        ([Doubt.LATE, Doubt.LOST], "outcome_unknown"),
+        ([Doubt.LOST, Doubt.LATE], "outcome_unknown"),
+    ],
+)
+async def test_a_write_that_failed_for_good_says_so_unless_it_may_be_under_way(
+    store: Any, op: Op, doubts: list[Doubt], code: str
+) -> None:
+    work = InMemory().fails(op, *[lost(done=False, doubt=doubt) for doubt in doubts])
     error = await refusal(store(work, document()))
-    assert (error.code, error.retryable) == ("outcome_unknown", True)
+    assert (error.code, error.retryable) == (code, code != "upstream_error")
+    assert work.files == {}
+    assert work.ops.count(op) == len(doubts)
     assert (await store(work, document()))["path"] == PATH
 
 
@@ -223,6 +253,14 @@ async def test_a_document_larger_than_a_batch_is_refused_before_anything_is_sent
     assert work.sent == []
 
 
+async def test_bytes_of_our_own_are_written_until_they_are_there() -> None:
+    for fault in (lost(done=True), lost(done=False)):
+        work = InMemory({PATH: b"before"}).fails(Op.WRITE_DOCUMENT, fault)
+        await documents.write(work, BRAIN, PATH, b"x")
+        assert work.files == {PATH: b"x"}
+        assert work.made.count(Op.WRITE_DOCUMENT) == 1
+
+
 async def test_what_is_not_there_reads_as_none() -> None:
     assert await documents.read(InMemory(), BRAIN, PATH) is None
     assert await documents.read(InMemory({PATH: b""}), BRAIN, PATH) == b""
@@ -256,33 +294,60 @@ async def test_a_platform_with_records_is_sent_the_document_and_nothing_else() -
     assert work.sent == [(Op.CREATE_DOCUMENT, document())]
 
 
-@pytest.mark.parametrize("fault", ["conflict", "outcome_unknown"])
-async def test_the_record_of_the_same_document_is_reused(fault: str) -> None:
-    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, fault)
+async def test_the_record_of_the_same_document_is_reused() -> None:
+    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, "conflict")
     assert await by_record(work) == {**recorded()["document"], **DERIVED, "reused": True}
+
+
+@pytest.mark.parametrize("doubt", Doubt)
+async def test_the_record_of_a_document_whose_answer_was_lost_is_its_answer(doubt: Doubt) -> None:
+    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, lost(done=True, doubt=doubt))
+    assert await by_record(work) == {**recorded()["document"], **DERIVED}
+    assert work.ops == [Op.CREATE_DOCUMENT, Op.STAT_DOCUMENT]
 
 
 @pytest.mark.parametrize(
     "other", [{"title": "Walk"}, {"checksum_sha256": "0"}, {"metadata": {"tags": "sport,more"}}, {"metadata": None}]
 )
 async def test_the_record_of_another_document_is_a_conflict(other: dict[str, Any]) -> None:
-    assert (await refusal(by_record(with_records(recorded(**other)).fails(Op.CREATE_DOCUMENT, "conflict")))).code == (
-        "conflict"
-    )
-    error = await refusal(by_record(with_records(recorded(**other)).fails(Op.CREATE_DOCUMENT, "outcome_unknown")))
-    assert (error.code, error.retryable) == ("outcome_unknown", True)
-
-
-@pytest.mark.parametrize("look", ["absent", "timeout", "not_found"])
-async def test_a_record_that_cannot_be_looked_up_leaves_it_as_it_was(look: str) -> None:
-    for code in ("conflict", "outcome_unknown"):
-        work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, code)
-        if look == "absent":
-            work.lacks = {Op.STAT_DOCUMENT}
-        else:
-            work.fails(Op.STAT_DOCUMENT, look)
-        assert (await refusal(by_record(work))).code == code
+    for fault in ("conflict", lost(done=False), lost(done=False, doubt=Doubt.LATE)):
+        work = with_records(recorded(**other)).fails(Op.CREATE_DOCUMENT, fault)
+        error = await refusal(by_record(work))
+        assert (error.code, error.retryable) == ("conflict", False)
         assert work.ops.count(Op.CREATE_DOCUMENT) == 1
+
+
+@pytest.mark.parametrize("look", ["absent", "timeout"])
+@pytest.mark.parametrize("fault", ["conflict", lost(done=True), lost(done=False)], ids=repr)
+async def test_a_record_that_cannot_be_looked_up_leaves_it_in_doubt(look: str, fault: Fault | str) -> None:
+    """Also a conflict: what is there may be what this very call has stored."""
+    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, fault)
+    if look == "absent":
+        work.lacks = {Op.STAT_DOCUMENT}
+    else:
+        work.fails(Op.STAT_DOCUMENT, look)
+    error = await refusal(by_record(work))
+    assert (error.code, error.retryable) == ("outcome_unknown", True)
+    assert work.ops.count(Op.CREATE_DOCUMENT) == 1
+
+
+async def test_a_conflict_where_nothing_is_stays_a_conflict() -> None:
+    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, "conflict").fails(Op.STAT_DOCUMENT, "not_found")
+    assert (await refusal(by_record(work))).code == "conflict"
+
+
+async def test_a_document_that_is_not_recorded_is_sent_once_more() -> None:
+    work = with_records(recorded()).fails(Op.CREATE_DOCUMENT, lost(done=False)).fails(Op.STAT_DOCUMENT, "not_found")
+    assert await by_record(work) == {"id": "doc_1", **DERIVED}
+    assert work.ops == [Op.CREATE_DOCUMENT, Op.STAT_DOCUMENT, Op.CREATE_DOCUMENT]
+
+
+async def test_a_document_whose_first_request_arrived_late_is_one_document() -> None:
+    """It was not there at the look, and at the second request it was."""
+    work = with_records(recorded()).fails(Op.STAT_DOCUMENT, "not_found")
+    work.fails(Op.CREATE_DOCUMENT, lost(done=True), "conflict")
+    assert (await by_record(work))["id"] == "doc_1"
+    assert work.made.count(Op.CREATE_DOCUMENT) == 1
 
 
 @pytest.mark.parametrize(("stored", "outcome"), [(b"Ten miles.\n", "reused"), (b"other", "conflict")])

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import names, notes
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import documents, extraction, sessions
 from gateway.steps.session_log import read_log
@@ -94,9 +94,9 @@ async def test_what_was_looked_at_is_not_looked_at_again() -> None:
         (Op.EXTRACT, "timeout"),
         (Op.EXTRACT, "upstream_error"),
         (Op.BATCH_WRITE, "upstream_unavailable"),
-        (Op.BATCH_WRITE, lost(done=True)),
+        (Op.BATCH_WRITE, lost(done=False, doubt=Doubt.ANSWERED)),
         (Op.APPEND_DOCUMENT, "timeout"),
-        (Op.APPEND_DOCUMENT, lost(done=False)),
+        (Op.APPEND_DOCUMENT, lost(done=False, doubt=Doubt.LATE)),
     ],
     ids=lambda value: getattr(value, "value", None),
 )
@@ -110,6 +110,17 @@ async def test_what_was_cut_short_is_taken_up_by_the_next_call(op: Op, fault: Fa
     await work.after_the_answer()
     assert work.memories == ["a", "b"], "the same names: what was kept before is not kept twice"
     assert (await read_log(work, BRAIN, "s")).extracted == 2
+
+
+@pytest.mark.parametrize("op", [Op.BATCH_WRITE, Op.APPEND_DOCUMENT])
+@pytest.mark.parametrize("done", [True, False])
+async def test_an_answer_that_was_lost_on_the_way_cuts_nothing_short(op: Op, done: bool) -> None:
+    work = Proposing()
+    await say(work, "a")
+    work.fails(op, lost(done=done))
+    await work.after_the_answer()
+    assert (work.memories, work.looked_at) == (["a"], ["a"])
+    assert (await read_log(work, BRAIN, "s")).extracted == 1
 
 
 async def test_only_what_was_not_marked_is_looked_at_after_a_crash() -> None:

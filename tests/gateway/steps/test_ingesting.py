@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import ingesting
 from gateway.upstream.dialect import Upload
@@ -97,10 +97,13 @@ async def test_anything_else_is_sent_as_it_is(content_type: str) -> None:
     assert list(work.files.values()) == [b"\x89\xff"]
 
 
-async def test_a_platform_that_cannot_tell_what_it_has_is_sent_the_file() -> None:
+async def test_a_platform_that_cannot_tell_what_it_has_is_sent_nothing() -> None:
+    """It would overwrite, and nobody could look afterwards."""
     work = taking()
     work.gone = {Op.STAT_DOCUMENT}
-    assert (await ingesting.ingest_as_text(work, file()))["path"] == PATH
+    with pytest.raises(Absent):
+        await ingesting.ingest_as_text(work, file())
+    assert work.ops == [Op.STAT_DOCUMENT]
 
 
 @pytest.mark.parametrize("code", ["timeout", "no_brain", "forbidden"])
@@ -110,14 +113,30 @@ async def test_a_file_is_not_sent_where_nobody_could_look(code: str) -> None:
     assert Op.INGEST_TEXT not in work.ops
 
 
-async def test_a_file_whose_answer_was_lost_is_looked_for() -> None:
-    work = taking().fails(Op.INGEST_TEXT, lost(done=True))
+@pytest.mark.parametrize("doubt", Doubt)
+async def test_a_file_whose_answer_was_lost_is_looked_for(doubt: Doubt) -> None:
+    work = taking().fails(Op.INGEST_TEXT, lost(done=True, doubt=doubt))
     answer = await ingesting.ingest_as_text(work, file())
     assert (answer["path"], answer["hash"], answer["reused"]) == (PATH, SHA256, False)
+    assert work.ops == [Op.STAT_DOCUMENT, Op.INGEST_TEXT, Op.STAT_DOCUMENT]
 
 
-@pytest.mark.parametrize("look", ["not_found", "timeout", Fault(Absent(), passed_over=1)], ids=str)
-async def test_a_file_that_is_not_found_again_is_not_known_and_may_be_sent_again(look: Fault | str) -> None:
+async def test_a_file_that_is_not_found_again_is_sent_once_more() -> None:
+    work = taking().fails(Op.INGEST_TEXT, lost(done=False))
+    answer = await ingesting.ingest_as_text(work, file())
+    assert (answer["path"], answer["hash"], answer["chunk_count"]) == (PATH, SHA256, 1)
+    assert work.ops.count(Op.INGEST_TEXT) == 2
+
+
+async def test_a_file_that_is_lost_twice_is_not_stored() -> None:
+    work = taking().fails(Op.INGEST_TEXT, lost(done=False), lost(done=False))
+    error = await refusal(ingesting.ingest_as_text(work, file()))
+    assert (error.code, error.retryable) == ("upstream_unavailable", True)
+    assert work.ops.count(Op.INGEST_TEXT) == 2
+
+
+@pytest.mark.parametrize("look", ["timeout", Fault(Absent(), passed_over=1)], ids=str)
+async def test_a_file_that_nobody_can_look_for_is_not_known_and_may_be_sent_again(look: Fault | str) -> None:
     work = taking().fails(Op.INGEST_TEXT, lost(done=False))
     work.fails(Op.STAT_DOCUMENT, look if isinstance(look, Fault) else Fault(GatewayError(look), passed_over=1))
     error = await refusal(ingesting.ingest_as_text(work, file()))
@@ -181,3 +200,77 @@ async def test_a_page_that_cannot_be_read_back_is_stored_all_the_same(look: Faul
 async def test_an_answer_without_a_path_is_passed_on() -> None:
     work = InMemory(answers={Op.INGEST_URL: lambda _: {"status": "queued", "job_id": "j"}})
     assert await ingested(work) == {"path": "server", "result": {"status": "queued", "job_id": "j"}}
+
+
+# Where the platform chooses the name: asked again, it says what it has.
+
+
+def by_platform(path: str = "p.md") -> InMemory:
+    """Knows a file again by its bytes."""
+
+    def ingest(args: Args) -> JsonObject:
+        is_known = args["upload"].body in work.files.values()
+        work.files[path] = args["upload"].body
+        return {"status": "completed", "path": path, "reused": is_known}
+
+    work = InMemory(answers={Op.INGEST_FILE: ingest})
+    return work
+
+
+async def outcome(work: InMemory, op: Op) -> str:
+    try:
+        await (ingesting.ingest_by_platform(work, file()) if op is Op.INGEST_FILE else ingested(work))
+    except GatewayError as error:
+        return f"{error.code}, {'again' if error.retryable else 'never again'}"
+    return "stored"
+
+
+async def asked(op: Op, *faults: Fault | str) -> tuple[str, int]:
+    """What comes of such a request, and how often it was sent."""
+    work = (by_platform() if op is Op.INGEST_FILE else fetching()).fails(op, *faults)
+    return await outcome(work, op), work.ops.count(op)
+
+
+BY_THE_PLATFORM = pytest.mark.parametrize("op", [Op.INGEST_FILE, Op.INGEST_URL])
+
+
+@BY_THE_PLATFORM
+@pytest.mark.parametrize("doubt", Doubt)
+async def test_what_was_lost_on_its_way_is_asked_for_again_and_not_for_ever(op: Op, doubt: Doubt) -> None:
+    for done in (True, False):
+        assert await asked(op, lost(done=done, doubt=doubt)) == ("stored", 2)
+        assert await asked(op, *[lost(done=done, doubt=doubt)] * 2) == ("stored", 3)
+    assert await asked(op, *[lost(done=False, doubt=doubt)] * 3) == ("outcome_unknown, again", 3)
+
+
+@BY_THE_PLATFORM
+async def test_a_refusal_after_a_loss_does_not_say_that_nothing_is_stored(op: Op) -> None:
+    for code in ("upstream_unavailable", "rate_limited", "validation_error", "fetch_failed"):
+        assert await asked(op, lost(done=True), code, code) == ("outcome_unknown, again", 3)
+
+
+async def test_a_file_that_is_kept_where_we_would_keep_it_is_found_without_asking_again() -> None:
+    work = by_platform(PATH).fails(Op.INGEST_FILE, lost(done=True))
+    answer = await ingesting.ingest_by_platform(work, file())
+    assert (answer["path"], answer["hash"], answer["reused"]) == (PATH, SHA256, False)
+    assert work.ops == [Op.INGEST_FILE, Op.STAT_DOCUMENT]
+
+
+@pytest.mark.parametrize("look", ["timeout", "forbidden", Fault(Absent())], ids=str)
+async def test_a_file_that_nobody_can_look_for_is_asked_for_again(look: Fault | str) -> None:
+    work = by_platform(PATH).fails(Op.INGEST_FILE, lost(done=True)).fails(Op.STAT_DOCUMENT, look)
+    assert (await ingesting.ingest_by_platform(work, file()))["reused"] is True
+    assert work.ops.count(Op.INGEST_FILE) == 2
+
+
+async def test_the_id_of_a_file_that_is_found_is_the_platforms() -> None:
+    work = taking()
+    await ingesting.ingest_as_text(work, file())
+    work.answers[Op.STAT_DOCUMENT] = lambda _args: {"path": PATH, "document": {"id": "doc_7"}}
+    assert (await ingesting.ingest_as_text(work, file()))["document_id"] == "doc_7"
+
+
+@BY_THE_PLATFORM
+async def test_a_refusal_at_once_is_told_as_it_is(op: Op) -> None:
+    assert await asked(op, "upstream_unavailable") == ("upstream_unavailable, again", 1)
+    assert await asked(op, "validation_error") == ("validation_error, never again", 1)

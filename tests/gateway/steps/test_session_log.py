@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway import names
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import Op
 from gateway.steps import documents
 from gateway.steps.session_log import append, line, parts, read_log
@@ -124,18 +124,53 @@ async def test_lines_whose_answer_was_lost_are_looked_for() -> None:
     assert await contents(work) == ["a"]
 
 
-async def test_lines_that_are_not_found_again_are_not_known() -> None:
+async def test_lines_that_are_not_found_again_are_added_once_more() -> None:
     work = InMemory({PATH: message("b")}).fails(Op.APPEND_DOCUMENT, lost(done=False))
+    await append(work, BRAIN, PATH, [message("a")])
+    assert await contents(work) == ["b", "a"]
+    assert work.ops.count(Op.APPEND_DOCUMENT) == 2
+
+
+@pytest.mark.parametrize(
+    ("doubts", "code"),
+    [
+        ([Doubt.LOST, Doubt.LOST], "upstream_unavailable"),
+        ([Doubt.LOST, Doubt.ANSWERED], "upstream_error"),
+        ([Doubt.ANSWERED], "upstream_error"),
+        ([Doubt.LATE], "outcome_unknown"),
+        ([Doubt.LOST, Doubt.LATE], "outcome_unknown"),
+    ],
+)
+async def test_lines_are_added_again_only_when_they_never_arrived(doubts: list[Doubt], code: str) -> None:
+    work = InMemory({PATH: message("b")})
+    work.fails(Op.APPEND_DOCUMENT, *[lost(done=False, doubt=doubt) for doubt in doubts])
     error = await refusal(append(work, BRAIN, PATH, [message("a")]))
-    assert (error.code, error.retryable) == ("outcome_unknown", False)
+    assert (error.code, error.retryable) == (code, code != "upstream_error")
+    assert work.ops.count(Op.APPEND_DOCUMENT) == len(doubts)
+    assert await contents(work) == ["b"]
 
 
 @pytest.mark.parametrize("look", [GatewayError("timeout"), GatewayError("upstream_unavailable"), Absent()])
 async def test_lines_that_cannot_be_looked_for_are_not_known(look: Exception) -> None:
-    """A timeout would say that they may be sent again, and that would double them."""
+    """They are not added again here; a caller may say the same again, for lines say of which call they are."""
     work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=True)).fails(Op.READ_DOCUMENT, Fault(look))
     error = await refusal(append(work, BRAIN, PATH, [message("a")]))
-    assert (error.code, error.retryable) == ("outcome_unknown", False)
+    assert (error.code, error.retryable) == ("outcome_unknown", True)
+    assert work.ops.count(Op.APPEND_DOCUMENT) == 1
+
+
+async def test_lines_that_show_up_a_while_later_are_found() -> None:
+    work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=True))
+    reads = 0
+
+    def read(args: Any) -> dict[str, Any]:
+        nonlocal reads
+        reads += 1
+        return {"body": work.files[str(args["path"])] if reads == 4 else b""}
+
+    work.answers[Op.READ_DOCUMENT] = read
+    await append(work, BRAIN, PATH, [message("a")])
+    assert work.ops.count(Op.APPEND_DOCUMENT) == 1
 
 
 @pytest.mark.parametrize("code", ["timeout", "forbidden", "rate_limited"])

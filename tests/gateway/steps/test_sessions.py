@@ -1,15 +1,16 @@
 """Appending to sessions and closing them, on platforms that have sessions and on those that have none."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from gateway import names, notes
-from gateway.errors import Absent, GatewayError
+from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import Args, JsonObject, Op
 from gateway.steps import documents, sessions
 from gateway.steps.session_log import read_log
-from tests.gateway.steps.inmemory import BRAIN, Fault, InMemory, lost, refusal
+from tests.gateway.steps.inmemory import BRAIN, Fault, InMemory, lost, refusal, unsure
 
 PATH = names.session_log_path("c0ffee", "s")
 REFLECTION_PATH = names.reflection_path("c0ffee", "s")
@@ -69,14 +70,19 @@ async def test_a_route_that_was_never_there_is_absent() -> None:
 async def test_messages_are_lines_of_a_log_and_records_for_the_caller() -> None:
     work = InMemory()
     answer = await sessions.append_to_log(work, said("a", "b", actor_id="ada"))
-    assert work.ops == [Op.APPEND_DOCUMENT]
+    assert work.ops == [Op.READ_DOCUMENT, Op.APPEND_DOCUMENT]
     assert answer["extraction"] == "unavailable"
+    assert "reused" not in answer
     for record, content in zip(answer["messages"], ["a", "b"], strict=True):
         assert (record["role"], record["content"], record["session_id"]) == ("user", content, "s")
         assert record["id"].startswith("msg_")
     assert len({record["id"] for record in answer["messages"]}) == 2
     kept = (await read_log(work, BRAIN, "s")).messages
-    assert kept == [{"kind": "message", **record, "actor_id": "ada"} for record in answer["messages"]]
+    call = kept[0]["call"]
+    assert kept == [
+        {"kind": "message", **record, "actor_id": "ada", "call": call, "n": n}
+        for n, record in enumerate(answer["messages"])
+    ]
 
 
 async def test_sessions_of_two_callers_are_two_logs() -> None:
@@ -95,7 +101,7 @@ async def test_a_lot_is_sent_in_parts_of_at_most_two_mebibytes_and_in_order() ->
     work = InMemory()
     said_ = [HALF[n:] for n in range(5)]
     await sessions.append_to_log(work, said(*said_))
-    sizes = [len(args["body"]) for _, args in work.sent]
+    sizes = [len(args["body"]) for op, args in work.sent if op is Op.APPEND_DOCUMENT]
     assert len(sizes) == 5
     assert max(sizes) <= 2 * 1024 * 1024
     assert await contents(work) == said_
@@ -104,7 +110,8 @@ async def test_a_lot_is_sent_in_parts_of_at_most_two_mebibytes_and_in_order() ->
 @pytest.mark.parametrize("stored", [0, 1, 2])
 @pytest.mark.parametrize("fault", ["timeout", "payload_too_large", "outcome_unknown"])
 async def test_a_failure_says_how_many_were_appended(stored: int, fault: str) -> None:
-    work = InMemory().fails(Op.APPEND_DOCUMENT, Fault(GatewayError(fault), passed_over=stored))
+    error_: GatewayError = unsure(Doubt.LATE) if fault == "outcome_unknown" else GatewayError(fault)
+    work = InMemory().fails(Op.APPEND_DOCUMENT, Fault(error_, passed_over=stored))
     error = await refusal(sessions.append_to_log(work, said(HALF, HALF, HALF)))
     assert (error.code, error.extra) == (fault, {"appended": stored, "remaining": 3 - stored})
     assert len(await contents(work)) == stored
@@ -126,9 +133,45 @@ async def test_a_log_that_cannot_be_appended_to_any_more_is_a_failure_and_no_abs
         await sessions.append_to_log(InMemory(gone={Op.APPEND_DOCUMENT}), said("a"))
 
 
-async def test_an_append_whose_answer_was_lost_is_made_once() -> None:
-    work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=True))
+@pytest.mark.parametrize("done", [True, False])
+async def test_an_append_whose_answer_was_lost_is_made_once(done: bool) -> None:
+    work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=done))
     await sessions.append_to_log(work, said("a", "b"))
+    assert await contents(work) == ["a", "b"]
+
+
+async def test_a_log_that_cannot_be_read_is_not_added_to() -> None:
+    """Nobody knows whether the call was made before."""
+    work = InMemory().fails(Op.READ_DOCUMENT, "upstream_unavailable")
+    error = await refusal(sessions.append_to_log(work, said("a", "b")))
+    assert (error.code, error.extra) == ("upstream_unavailable", {"appended": 0, "remaining": 2})
+    assert work.ops == [Op.READ_DOCUMENT]
+
+
+async def test_the_same_call_again_is_not_said_again_and_has_the_same_answer() -> None:
+    work = InMemory()
+    first = await sessions.append_to_log(work, said("a", "b", actor_id="ada"))
+    before = dict(work.files)
+    assert await sessions.append_to_log(work, said("a", "b", actor_id="ada")) == {**first, "reused": True}
+    assert work.files == before
+
+
+async def test_a_call_that_was_cut_goes_on_where_it_was_cut() -> None:
+    work = InMemory().fails(Op.APPEND_DOCUMENT, Fault(GatewayError("timeout"), passed_over=1))
+    call = said(f"1{HALF}", f"2{HALF}", f"3{HALF}")
+    await refusal(sessions.append_to_log(work, call))
+    answer = await sessions.append_to_log(work, call)
+    assert [record["content"][0] for record in answer["messages"]] == ["1", "2", "3"]
+    assert "reused" not in answer
+    assert [content[0] for content in await contents(work)] == ["1", "2", "3"]
+    kept = (await read_log(work, BRAIN, "s")).messages
+    assert [record["id"] for record in answer["messages"]] == [entry["id"] for entry in kept]
+
+
+async def test_two_calls_at_once_that_are_the_same_are_said_once() -> None:
+    work = InMemory()
+    answers = await asyncio.gather(*(sessions.append_to_log(work, said("a", "b")) for _ in range(3)))
+    assert [answer.get("reused", False) for answer in answers] == [False, True, True]
     assert await contents(work) == ["a", "b"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from tests.gateway.conftest import code_of, structured
+from tests.gateway.conftest import code_of, structured, text_of
 from tests.served import listening, serving
 from tests.test_pins import PIN
 from tests.upstreams import Answer, Scripted, replay
@@ -77,18 +77,16 @@ async def test_what_a_platform_leaves_out_is_filled_in(
         ("memory_search", {"query": "x", "brain": "b"}, {f"GET {B}/search": says({"hits": [{"score": "high"}]})}),
         ("memory_search", {"query": "x", "brain": "b"}, {f"GET {B}/search": says({"hits": [], "took_ms": "long"})}),
         ("memory_list_brains", {}, {"GET /v1/brains": says({"items": [{"id": ["b"]}]})}),
-        (
-            "memory_ask",
-            {"query": "x", "brain": "b"},
-            {
-                f"POST {B}/ask": replay(
-                    FRAMES.replace(b'"citation"', b'"c"').replace(b'{"chunk_id":"c"}\n', b'{"quote":1}\n')
-                )
-            },
-        ),
     ],
 )
 async def test_what_a_platform_garbles_is_an_error_of_its(
     tmp_path: Path, tool: str, arguments: dict[str, Any], answers: dict[str, Answer]
 ) -> None:
     assert code_of(await called(tmp_path, answers, tool, arguments)) == "upstream_error"
+
+
+async def test_what_a_platform_garbles_in_an_answer_is_an_error_in_text_alone(tmp_path: Path) -> None:
+    garbled = replay(FRAMES.replace(b'"citation"', b'"c"').replace(b'{"chunk_id":"c"}\n', b'{"quote":1}\n'))
+    result = await called(tmp_path, {f"POST {B}/ask": garbled}, "memory_ask", {"query": "x", "brain": "b"})
+    assert (result.is_error, result.structured_content) == (True, None)
+    assert text_of(result).startswith("upstream_error: ")

@@ -40,8 +40,8 @@ NUMBERS = itertools.count()
 
 
 def names_of(dialect: Dialect) -> frozenset[str]:
-    """The names of the routes of a dialect that are about one brain."""
-    return frozenset(route.name for route in dialect.routes.values() if "{brain}" in route.path)
+    """The names of the routes of a dialect that are about one brain, and that are looked for."""
+    return frozenset(route.name for route in dialect.routes.values() if "{brain}" in route.path and route.probed)
 
 
 ALL = names_of(PLATFORM) | names_of(DAEMON)
