@@ -33,7 +33,10 @@ class Finishing:
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, so long and no longer."""
         if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
+            _, late = await asyncio.wait(self._running, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 def _retrieved(task: asyncio.Task[Any]) -> None:

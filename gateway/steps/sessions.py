@@ -1,6 +1,7 @@
 """Appending to a session and closing it, where the platform has no sessions: by a log and a reflection."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from gateway import names, notes
 from gateway.errors import Absent, GatewayError
@@ -27,23 +28,16 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
     async with work.alone(f"session {args['session_id']} of {args['brain']}"):
-        try:
+        appended: list[JsonObject] = []
+        with _counted(appended, messages):
             tail = await _known_tail(work, session, len(messages))
-        except GatewayError as error:
-            raise _cut_off(error, [], messages) from error
         there = beginning(tail or [], messages)
-        appended = list(there)
+        appended += there
         for message in messages[len(there) :]:
             metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
             last = appended[-1] if appended else tail[-1] if tail else None
-            try:
+            with _counted(appended, messages):
                 record = await _appended(work, session, {**message, "metadata": metadata}, last, tail is not None)
-            except Absent:
-                if not appended:
-                    raise
-                raise _cut_off(GatewayError("upstream_error"), appended, messages) from None
-            except GatewayError as error:
-                raise _cut_off(error, appended, messages) from error
             appended.append(record)
     return {"messages": [_without_metadata(record) for record in appended], **_reused(there, messages)}
 
@@ -88,9 +82,21 @@ def _reused(there: Sequence[JsonObject], messages: Sequence[JsonObject]) -> Json
     return {"reused": True} if len(there) == len(messages) else {}
 
 
-def _cut_off(error: GatewayError, appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> GatewayError:
+@contextmanager
+def _counted(appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> Iterator[None]:
+    """A failure within says how many messages were appended before it, and how many are left."""
+    try:
+        yield
+    except Absent:
+        if not appended:
+            raise
+        error = GatewayError("upstream_error")
+    except GatewayError as failure:
+        error = failure
+    else:
+        return
     error.extra |= {"appended": len(appended), "remaining": len(messages) - len(appended)}
-    return error
+    raise error
 
 
 async def append_to_log(work: Work, args: Args) -> JsonObject:
@@ -99,22 +105,14 @@ async def append_to_log(work: Work, args: Args) -> JsonObject:
     call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
     path = names.session_log_path(work.caller, session_id)
     async with work.alone(f"{path} of {brain}"):
-        try:
-            log = await read_log(work, brain, session_id)
-        except GatewayError as error:
-            raise _cut_off(error, [], messages) from error
-        there = call.there(log.messages)
-        appended = list(there)
+        appended: list[JsonObject] = []
+        with _counted(appended, messages):
+            there = call.there((await read_log(work, brain, session_id)).messages)
+        appended += there
         entries = call.entries()[len(there) :]
         for part in parts([line(entry) for entry in entries]) if entries else ():
-            try:
+            with _counted(appended, messages):
                 await append(work, brain, path, part)
-            except Absent:
-                if not appended:
-                    raise
-                raise _cut_off(GatewayError("upstream_error"), appended, messages) from None
-            except GatewayError as error:
-                raise _cut_off(error, appended, messages) from error
             appended += entries[len(appended) - len(there) :][: len(part)]
     extraction = await extract_later(work, brain, session_id)
     records = [record_of(entry) for entry in appended]

@@ -1,6 +1,7 @@
 """Every fault, seen by a client and a target that know bytes alone, and by httpx."""
 
 import asyncio
+import socket
 from email.utils import parsedate_to_datetime
 from time import time
 
@@ -320,5 +321,7 @@ def test_a_plan_that_fails_fails_the_test() -> None:
     def broken(_request: Request) -> Fault | None:
         raise LookupError("no such case")
 
-    with pytest.raises(LookupError), proxying("http://127.0.0.1:1", broken) as proxy, pytest.raises(httpx.HTTPError):
-        httpx.get(proxy.url)
+    with socket.create_server(("127.0.0.1", 0)) as target:
+        url = f"http://127.0.0.1:{target.getsockname()[1]}"
+        with pytest.raises(LookupError), proxying(url, broken) as proxy, pytest.raises(httpx.HTTPError):
+            httpx.get(proxy.url)

@@ -132,19 +132,27 @@ async def test_what_is_waited_for_may_take_its_time(monkeypatch: pytest.MonkeyPa
     assert await task == "stored"
 
 
-async def test_draining_waits_for_what_is_under_way_and_no_longer_than_it_is_told() -> None:
+async def test_draining_waits_for_what_is_under_way() -> None:
     operation, running = Operation(), Finishing()
     await running.drain(5)
     task = asyncio.create_task(running.run(operation(), lambda: True))
     await operation.begun.wait()
-    await running.drain(0)
-    assert operation.end == "not yet"
     draining = asyncio.create_task(running.drain(30))
     await asyncio.sleep(0)
     operation.may_end.set()
     await draining
     assert operation.end == "done"
     await task
+
+
+async def test_draining_waits_no_longer_than_it_is_told() -> None:
+    operation, running = Operation(), Finishing()
+    task = asyncio.create_task(running.run(operation(), lambda: True))
+    await operation.begun.wait()
+    await running.drain(0)
+    assert operation.end == "stopped"
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 # On a brain.
