@@ -27,8 +27,8 @@ from gateway.upstream.retry import (
     Kind,
     TurnedAway,
     noted_if_lost,
-    raise_if_slowed_down,
     raise_if_turned_away,
+    raise_if_worth_another,
     retrying,
 )
 from gateway.upstream.sse import frames
@@ -257,7 +257,7 @@ class Upstream:
                         with breaker.watched(FAILURES), noted_if_lost([] if lost is None else lost):
                             response, body = await attempted()
                             raise_if_turned_away(response, body)
-                        raise_if_slowed_down(response, body)
+                        raise_if_worth_another(op, response, body)
                         if is_collision(op, response, body):
                             raise Collided
             except TurnedAway as last:

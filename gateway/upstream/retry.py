@@ -3,6 +3,7 @@
 * not sent      no connection was made: anything is sent again
 * refused       429, or 503 with Retry-After: anything is sent again once that time has passed
 * maybe sent    no answer, or the answer of a proxy that heard none: reads, and writes whose repeat is the same write
+* failed        500: reads alone; to a write it is an answer, and what became of it is looked into
 
 All within the deadline of the call, and within the budget of the platform and of the caller.
 """
@@ -112,8 +113,9 @@ def raise_if_turned_away(response: httpx.Response, body: bytes) -> None:
         raise TurnedAway(response, body)
 
 
-def raise_if_slowed_down(response: httpx.Response, body: bytes) -> None:
-    if response.status_code == 429:
+def raise_if_worth_another(op: Op, response: httpx.Response, body: bytes) -> None:
+    """What does not count against a platform: it is busy, or it failed to answer a question."""
+    if response.status_code == 429 or (response.status_code == 500 and op in READS):
         raise TurnedAway(response, body)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway import log
 from tests.faults.proof import report
 from tests.faults.proof.part import Part
 from tests.faults.proof.progress import say
@@ -63,4 +64,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # Some parts run the gateway in this process, and what it logs is not what is to be read here.
+    log.configure("error", "text")
     sys.exit(main())

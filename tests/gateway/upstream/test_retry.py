@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -17,8 +18,8 @@ from gateway.upstream.retry import (
     Collided,
     Kind,
     TurnedAway,
-    raise_if_slowed_down,
     raise_if_turned_away,
+    raise_if_worth_another,
     retrying,
 )
 
@@ -215,11 +216,18 @@ def test_a_proxys_answer_is_no_answer_unless_the_platform_wrote_it(status: int, 
         raise_if_turned_away(page, page.content)
 
 
-@pytest.mark.parametrize("status", [200, 400, 428, 430, 500, 503])
-def test_only_429_asks_to_slow_down(status: int) -> None:
-    raise_if_slowed_down(httpx.Response(status), b"")
+@pytest.mark.parametrize("op", [Op.SEARCH, Op.WRITE_DOCUMENT, Op.ASK])
+@pytest.mark.parametrize("status", [200, 400, 428, 430, 501, 503])
+def test_only_429_asks_to_slow_down(status: int, op: Op) -> None:
+    raise_if_worth_another(op, httpx.Response(status), b"")
     with pytest.raises(TurnedAway):
-        raise_if_slowed_down(httpx.Response(429), b"")
+        raise_if_worth_another(op, httpx.Response(429), b"")
+
+
+@pytest.mark.parametrize("op", sorted(set(Op) - {Op.FETCH_PAGE}))
+def test_a_question_that_the_platform_failed_to_answer_is_asked_again_and_a_write_is_not_made_again(op: Op) -> None:
+    with pytest.raises(TurnedAway) if op in READS else nullcontext():
+        raise_if_worth_another(op, httpx.Response(500), b"")
 
 
 # How long, and how often.
