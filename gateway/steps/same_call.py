@@ -91,7 +91,7 @@ class SameCall:
 
     def entries(self) -> list[JsonObject]:
         """A line for each message. With a key its id is always the same."""
-        moment = notes.now()
+        moment, mine = notes.now(), self.digest
         known: JsonObject = {"actor_id": self.actor_id} if self.actor_id is not None else {}
         known |= {"keyed": True} if self.key is not None else {}
         return [
@@ -101,7 +101,7 @@ class SameCall:
                 "session_id": self.session_id,
                 **message,
                 "created_at": moment,
-                "call": self.digest,
+                "call": mine,
                 "n": n,
                 **known,
             }

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway import notes
+from gateway import names, notes
 from gateway.errors import Absent, Doubt, GatewayError
 from gateway.operations import JsonObject, Op
-from gateway.steps.same_call import beginning, said_since
+from gateway.steps.same_call import SameCall, beginning, said_since
 from tests.gateway.steps.inmemory import BRAIN, Fault, lost, refusal, unsure
 from tests.gateway.steps.talking import PATH, Logging, Talking, Tearing, Wall, World, call, until_said
 
@@ -340,3 +340,18 @@ async def test_what_arrives_after_another_call_is_not_taken_for_a_repetition_of_
     await work.say("a")
     await work.say("a", "b")
     assert await work.contents() == ["a", "a", "b"]
+
+
+def test_a_call_is_digested_once_however_many_messages_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its text goes into the digest: once for each message would be quadratic."""
+    digested: list[object] = []
+    digest = names.digest
+
+    def counting(value: object) -> str:
+        digested.append(value)
+        return digest(value)
+
+    monkeypatch.setattr(names, "digest", counting)
+    messages = [{"role": "user", "content": str(n)} for n in range(20)]
+    SameCall("s", messages, None, None).entries()
+    assert sum(messages in value for value in digested if isinstance(value, list)) == 1
