@@ -295,15 +295,17 @@ CALLS = st.lists(
 async def test_whatever_is_cut_a_log_holds_each_call_once_and_in_order(calls: Any) -> None:
     with mock.patch.object(notes, "now", Wall()) as wall:
         work, expected, keyed, before = Tearing(), list[str](), set[tuple[Any, ...]](), None
+        since = 0
         for contents, key, wounds, again, minutes in calls:
             wall.pass_by(minutes)
+            since += minutes
             work.wounds = list(wounds)
             await until_said(work, len(wounds) + 1 + again, *contents, wall=wall, key=key)
             work.arrive()
             this = (key, *contents)
-            if this not in keyed and (key is not None or this != before or minutes):
+            if this not in keyed and (key is not None or this != before or since):
                 expected += contents
-                before = this
+                before, since = this, 0
             keyed |= {this} if key is not None else set()
         assert await work.contents() == expected
 
