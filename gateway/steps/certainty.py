@@ -1,4 +1,4 @@
-"""Writes until it is certain what became of them: sent, looked for when no telling answer comes, sent once more."""
+"""Writes until it is certain what became of them: sent, looked for when no telling answer comes, sent again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,6 +14,8 @@ Look = Callable[[], Awaitable[T | None]]
 # A platform may still be busy with a request whose connection broke: so long it is given to show it.
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0)
 _ASKED: Final = 3
+# So often a write is sent whose repeat is the same write, while one that is late leaves open what became of it.
+_SENT: Final = 4
 
 
 def is_doubt(error: GatewayError) -> bool:
@@ -47,26 +49,24 @@ async def certain(send: Send[T], look: Look[T]) -> T:
     Raises:
         GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
     """
-    try:
-        return await send()
-    except GatewayError as error:
-        if not is_doubt(error):
-            raise
-        first = error
-    unknown = repeatable(first)
-    if (found := await looked(look, unknown)) is not None:
-        return found
-    if doubt_of(first) is Doubt.ANSWERED:
-        raise failure_of(first)
-    try:
-        return await send()
-    except GatewayError as error:
-        last = error
-    if (found := await settled(look, unknown)) is not None:
-        return found
-    if Doubt.LATE in (doubt_of(first), doubt_of(last)):
-        raise unknown
-    raise failure_of(last)
+    unknown: GatewayError | None = None
+    late = False
+    for sent in range(_SENT):
+        try:
+            return await send()
+        except GatewayError as error:
+            if unknown is None and not is_doubt(error):
+                raise
+            last = error
+        unknown = unknown or repeatable(last)
+        late = late or doubt_of(last) is Doubt.LATE
+        # At first there is no need to wait for it to show: it can be sent again.
+        if (found := await (settled if sent else looked)(look, unknown)) is not None:
+            return found
+        if not late and (sent or doubt_of(last) is Doubt.ANSWERED):
+            raise failure_of(last)
+    assert unknown is not None
+    raise unknown
 
 
 async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool = False) -> T:
@@ -124,21 +124,33 @@ async def _glimpsed(glimpse: Look[T]) -> T | None:
 
 
 async def looked(look: Look[T], unknown: GatewayError) -> T | None:
-    """What a look finds; where it fails, nothing is known."""
-    try:
-        return await look()
-    except Absent:
-        raise unknown from None
-    except GatewayError as error:
-        if error.code == "conflict":
-            raise
-        raise unknown from error
+    """What the first look finds that does not fail; where all fail, nothing is known."""
+    return await _looks(look, unknown, until_found=False)
 
 
 async def settled(look: Look[T], unknown: GatewayError) -> T | None:
-    """What looks find, the last of them after a while."""
+    """What looks find, the last of them after a while; where that one fails, nothing is known."""
+    return await _looks(look, unknown, until_found=True)
+
+
+async def _looks(look: Look[T], unknown: GatewayError, *, until_found: bool) -> T | None:
+    failed: GatewayError | None = None
     for pause in PAUSES:
         await asyncio.sleep(pause)
-        if (found := await looked(look, unknown)) is not None:
+        try:
+            found, failed = await look(), None
+        except Absent:
+            raise unknown from None
+        except GatewayError as error:
+            if error.code == "conflict":
+                raise
+            # Whoever is silent twice stays so.
+            if not error.retryable or (error.code == "timeout" and failed is not None and failed.code == "timeout"):
+                raise unknown from error
+            failed = error
+            continue
+        if found is not None or not until_found:
             return found
+    if failed is not None:
+        raise unknown from failed
     return None

@@ -212,7 +212,7 @@ async def test_a_write_whose_answer_was_lost_is_looked_for() -> None:
         (stat_of("other", "otters", {}), ("conflict", False), 1),
         (stat_of("otters", "otters", {"tags": "a"}), ("conflict", False), 1),
         (NO_BRAIN, ("outcome_unknown", True), 1),
-        (problem(404, "not found: it", "not_found"), ("outcome_unknown", True), 2),
+        (problem(404, "not found: it", "not_found"), ("outcome_unknown", True), 4),
     ],
     ids=["other words", "other tags", "no look", "nothing"],
 )

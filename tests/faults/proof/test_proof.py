@@ -25,8 +25,8 @@ from tests.faults.proof.ledger import (
 from tests.faults.proof.part import Part
 from tests.faults.proof.shelves import DaemonShelf, copies, held, mark, message_key
 from tests.faults.proof.stages import STAGES
-from tests.faults.proof.weather import Weather, is_writing, written_by
-from tests.faults.proof.workload import BRAIN, BRAINS, MIX, REMEMBER, SESSION, Workload
+from tests.faults.proof.weather import KINDS, Weather, is_writing, written_by
+from tests.faults.proof.workload import BRAIN, BRAINS, MIX, PAGE, REMEMBER, SESSION, Workload
 from tests.faults.proxy import proxying
 
 
@@ -52,6 +52,13 @@ def test_a_write_that_is_there_twice_is_doubled() -> None:
     judgement = judge([note("outcome_unknown", "stored")], {"a": 2})
     assert judgement.total == Tally(sent=1, calls=2, doubled=1, unknown=1)
     assert judgement.failures == ["doubled (2 of 1): 'a' in memory_remember (note) 'a': outcome_unknown, stored"]
+
+
+@pytest.mark.parametrize(("kind", "settles"), [(kind, kind not in {PAGE, SESSION}) for kind in MIX])
+def test_a_write_may_be_unknown_where_no_look_settles_it(kind: str, settles: bool) -> None:
+    judgement = judge([Write(kind, "memory_x", {}, ("a",), answers=[Answer("outcome_unknown")])], {})
+    assert bool(writes.unsettled(judgement)) is settles
+    assert writes.unsettled(judge([note("stored")], {"a": 1})) == []
 
 
 @pytest.mark.parametrize("said", ["stored", "queued"])
@@ -215,6 +222,14 @@ def test_a_third_of_what_writes_meets_a_fault_at_every_point() -> None:
     dry = Weather(1, without=[Kind.cut_in_body])
     dry.fair = False
     assert Kind.cut_in_body not in {fault.kind for fault in (dry.plan(request) for _ in range(3000)) if fault}
+
+
+@pytest.mark.parametrize(("kind", "arrives"), [(Kind.refuse_429, False), (Kind.refuse_503, False), (Kind.late, True)])
+def test_what_is_refused_on_the_way_was_not_written(kind: Kind, arrives: bool) -> None:
+    weather = Weather(1, writing=1.0, without=[other for other in KINDS if other is not kind])
+    weather.fair = False
+    weather.plan(Request("POST", f"/v1/brains/{BRAINS[REMEMBER]}/documents", {"x-request-id": "r"}, 1))
+    assert weather.wrote("r") is arrives
 
 
 @pytest.mark.parametrize(

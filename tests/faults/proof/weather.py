@@ -44,6 +44,8 @@ KINDS = (
 )
 # These take a whole deadline each, so there are fewer of them.
 _SLOW = frozenset({Kind.stall_before, Kind.stall_after, Kind.late})
+# Answered on the way: the platform never hears of them.
+_REFUSED = frozenset({Kind.refuse_429, Kind.refuse_503})
 
 
 class Weather:
@@ -69,18 +71,19 @@ class Weather:
         named = _named(request)
         share = self._writing if _WRITING.fullmatch(named) else self._looking if _LOOKING.fullmatch(named) else 0
         with self._lock:
-            if _WRITING.fullmatch(named):
+            meets = self._random.random() < share
+            kind = self._random.choices(self._kinds, self._weights)[0] if meets else None
+            if _WRITING.fullmatch(named) and kind not in _REFUSED:
                 self._writers.add(request.headers.get("x-request-id", ""))
-            if self._random.random() >= share:
+            if kind is None:
                 return None
-            kind = self._random.choices(self._kinds, self._weights)[0]
             self.by_kind[kind.value] += 1
             self.by_write[written_by(named)] += 1
             self.by_request[request.headers.get("x-request-id", "")].append(f"{kind.value} at {named}")
         return Fault(kind, seconds=self._seconds(kind), as_date=self._random.random() < 0.5)
 
     def wrote(self, request_id: str) -> bool:
-        """Whether any request of a call was one that writes."""
+        """Whether any request of a call was one that writes, and was not refused before it came to the platform."""
         return request_id in self._writers
 
     def met(self, request_id: str) -> str:

@@ -126,7 +126,7 @@ async def test_a_brain_that_went_before_anyone_looked_is_a_conflict() -> None:
 async def test_a_brain_that_cannot_be_looked_into_may_be_our_own(look: Fault | str) -> None:
     work = bare()
     await brains.create_bare(work, wanted())
-    work.fails(Op.READ_DOCUMENT, look)
+    work.fails(Op.READ_DOCUMENT, look, look)
     error = await refusal(brains.create_bare(work, wanted()))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
 
@@ -242,7 +242,7 @@ async def test_a_named_brain_that_was_not_made_is_asked_for_once_more() -> None:
 async def test_a_list_that_cannot_be_had_leaves_a_conflict_in_doubt() -> None:
     work = naming()
     await brains.create_named(work, wanted())
-    work.fails(Op.LIST_NAMED_BRAINS, "timeout")
+    work.fails(Op.LIST_NAMED_BRAINS, "timeout", "timeout")
     error = await refusal(brains.create_named(work, wanted()))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
 

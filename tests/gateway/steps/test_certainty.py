@@ -1,4 +1,4 @@
-"""What became of a write: sent, looked for, sent once more; every way that can go."""
+"""What became of a write: sent, looked for, sent again; every way that can go."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,13 @@ NONE = ["none"]
 UNKNOWN = "outcome_unknown, again"
 UNAVAILABLE = "upstream_unavailable, again"
 FAILED = "upstream_error, never again"
+UNSEEN = ("forbidden", "no_brain", "absent")
+SILENT = ["timeout", "timeout"]
+PASSING = ("upstream_unavailable", "rate_limited")
+ONE_LATE: list[tuple[Doubt | str, ...]] = [
+    (LOST, LATE),
+    *((LATE, second) for second in (*Doubt, "rate_limited", "upstream_unavailable")),
+]
 Certain = Callable[..., Awaitable[str]]
 
 
@@ -71,8 +78,15 @@ ROWS: list[Row] = [
     (["upstream_unavailable"], [], UNAVAILABLE),
     # It was not, and a look finds it.
     *[([doubt], ["found"], "found") for doubt in Doubt],
-    # Nobody can look.
-    *[([doubt], [look], UNKNOWN) for doubt in Doubt for look in ("timeout", "forbidden", "no_brain", "absent")],
+    # Nobody can look, now or ever: it is not sent again, for somebody else may have written there since.
+    *[([doubt], [look], UNKNOWN) for doubt in Doubt for look in UNSEEN],
+    *[([doubt], [look] * 4, UNKNOWN) for doubt in Doubt for look in PASSING],
+    *[([doubt], SILENT, UNKNOWN) for doubt in Doubt],
+    *[([doubt], [*PASSING, "timeout", "found"], "found") for doubt in Doubt],
+    *[([doubt, "stored"], ["timeout", *PASSING, "none"], "stored") for doubt in (LOST, LATE)],
+    ([ANSWERED], [*PASSING, "none"], FAILED),
+    ([LOST, LOST], ["none", *PASSING, *NONE * 2], UNAVAILABLE),
+    ([LOST, LOST], [*NONE * 4, "rate_limited"], UNKNOWN),
     # Something else is there.
     *[([doubt], ["conflict"], "conflict, never again") for doubt in Doubt],
     # It is not there, and it was answered: it was not made.
@@ -93,10 +107,14 @@ ROWS: list[Row] = [
     ([LOST, "rate_limited"], NONE * 5, "rate_limited, again"),
     ([LOST, "forbidden"], NONE * 5, "forbidden, never again"),
     ([LOST, "upstream_unavailable"], NONE * 5, UNAVAILABLE),
-    # One of the two may still be under way.
-    ([LOST, LATE], NONE * 5, UNKNOWN),
-    *[([LATE, last], NONE * 5, UNKNOWN) for last in (*Doubt, "rate_limited", "upstream_unavailable")],
-    ([LOST, LOST], ["none", "timeout"], UNKNOWN),
+    # One of them may still be under way: four times in all.
+    *[([first, *second, "stored"], NONE * 5, "stored") for first, *second in ONE_LATE],
+    *[([first, *second, LOST, "stored"], NONE * 9, "stored") for first, *second in ONE_LATE],
+    *[([first, *second, last], [*NONE * 5, "found"], "found") for first, *second in ONE_LATE for last in Doubt],
+    *[([first, *second, LOST, last], NONE * 13, UNKNOWN) for first, *second in ONE_LATE for last in Doubt],
+    ([LATE, "rate_limited", "upstream_unavailable", "rate_limited"], NONE * 13, UNKNOWN),
+    ([LATE, LOST, LOST], [*NONE * 5, *SILENT], UNKNOWN),
+    ([LOST, LOST], ["none", *SILENT], UNKNOWN),
     ([LOST, LOST], ["none", "none", "absent"], UNKNOWN),
     ([LOST, "conflict"], ["none", "conflict"], "conflict, never again"),
 ]
@@ -124,8 +142,8 @@ ONCE: list[Row] = [
     (["forbidden"], [], "forbidden, never again"),
     *[([doubt], [*NONE * before, "found"], "found") for doubt in Doubt for before in (0, 1, 3)],
     # Whether it may be tried again depends: one that is late could arrive beside its repeat.
-    *[([doubt], [look], UNKNOWN) for doubt in (LOST, ANSWERED) for look in ("timeout", "upstream_error", "absent")],
-    *[([LATE], [look], "outcome_unknown, never again") for look in ("timeout", "upstream_error", "absent")],
+    *[([doubt], looks, UNKNOWN) for doubt in (LOST, ANSWERED) for looks in (SILENT, ["upstream_error"], ["absent"])],
+    *[([LATE], looks, "outcome_unknown, never again") for looks in (SILENT, ["upstream_error"], ["absent"])],
     # Only what never arrived is sent again, and only after the last look.
     ([LOST, "stored"], NONE * 4, "stored"),
     ([LATE], NONE * 4, "outcome_unknown, never again"),
@@ -135,7 +153,13 @@ ONCE: list[Row] = [
     ([LOST, LOST], NONE * 8, UNAVAILABLE),
     ([LOST, ANSWERED], NONE * 8, FAILED),
     ([LOST, LATE], NONE * 8, "outcome_unknown, never again"),
-    ([LOST, LOST], [*NONE * 4, "timeout"], UNKNOWN),
+    ([LOST, LOST], [*NONE * 4, *SILENT], UNKNOWN),
+    # A look that fails is tried again, for as long.
+    *[([doubt], [*PASSING, "found"], "found") for doubt in Doubt],
+    ([LOST, "stored"], [*PASSING, "none", "none"], "stored"),
+    ([ANSWERED], [*PASSING, "none", "none"], FAILED),
+    ([ANSWERED], ["none", "none", "none", "rate_limited"], UNKNOWN),
+    ([LATE], ["rate_limited"] * 4, "outcome_unknown, never again"),
 ]
 
 
@@ -146,7 +170,7 @@ async def test_a_write_that_must_not_be_made_twice(sends: Sends, looks: list[str
     assert (script.sent, script.looked) == (len(sends), len(looks)), "neither more nor less than that"
 
 
-@pytest.mark.parametrize("looks", [NONE * 4, ["timeout"], ["absent"]], ids=named)
+@pytest.mark.parametrize("looks", [NONE * 4, SILENT, ["absent"]], ids=named)
 async def test_what_may_arrive_late_without_harm_may_be_tried_again(looks: list[str]) -> None:
     script = Script([LATE], looks)
     assert await script.outcome(partial(certain_once, late_is_harmless=True)) == UNKNOWN
@@ -230,7 +254,7 @@ async def test_a_look_waits_as_long_as_it_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(certainty, "PAUSES", (0.0, 0.2, 0.5))
     monkeypatch.setattr("gateway.steps.certainty.asyncio.sleep", sleep)
     await Script([LOST, LOST], NONE * 4).outcome(certain)
-    assert slept == [0.0, 0.2, 0.5]
+    assert slept == [0.0, 0.0, 0.2, 0.5]
 
 
 def test_every_doubt_has_a_failure_of_its_own() -> None:

@@ -98,8 +98,8 @@ async def test_a_write_that_is_not_found_again_is_made_once_more(store: Any, op:
         ([Doubt.ANSWERED], "upstream_error"),
         ([Doubt.LOST, Doubt.LOST], "upstream_unavailable"),
         ([Doubt.LOST, Doubt.ANSWERED], "upstream_error"),
-        ([Doubt.LATE, Doubt.LOST], "outcome_unknown"),
-        ([Doubt.LOST, Doubt.LATE], "outcome_unknown"),
+        ([Doubt.LATE, *[Doubt.LOST] * 3], "outcome_unknown"),
+        ([Doubt.LOST, *[Doubt.LATE] * 3], "outcome_unknown"),
     ],
 )
 async def test_a_write_that_failed_for_good_says_so_unless_it_may_be_under_way(
@@ -116,7 +116,8 @@ async def test_a_write_that_failed_for_good_says_so_unless_it_may_be_under_way(
 @ways
 @pytest.mark.parametrize("code", ["timeout", "upstream_unavailable", "upstream_error", "unauthorized", "no_brain"])
 async def test_a_look_that_fails_leaves_a_write_in_doubt(store: Any, op: Op, code: str) -> None:
-    work = InMemory().fails(op, lost(done=True)).fails(Op.READ_DOCUMENT, Fault(GatewayError(code), passed_over=1))
+    looks: list[Fault | str] = [Fault(GatewayError(code), passed_over=1), *[code] * 3]
+    work = InMemory().fails(op, lost(done=True)).fails(Op.READ_DOCUMENT, *looks)
     error = await refusal(store(work, document()))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
 
@@ -325,7 +326,7 @@ async def test_a_record_that_cannot_be_looked_up_leaves_it_in_doubt(look: str, f
     if look == "absent":
         work.lacks = {Op.STAT_DOCUMENT}
     else:
-        work.fails(Op.STAT_DOCUMENT, look)
+        work.fails(Op.STAT_DOCUMENT, look, look)
     error = await refusal(by_record(work))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
     assert work.ops.count(Op.CREATE_DOCUMENT) == 1

@@ -138,7 +138,8 @@ async def test_a_file_that_is_lost_twice_is_not_stored() -> None:
 @pytest.mark.parametrize("look", ["timeout", Fault(Absent(), passed_over=1)], ids=str)
 async def test_a_file_that_nobody_can_look_for_is_not_known_and_may_be_sent_again(look: Fault | str) -> None:
     work = taking().fails(Op.INGEST_TEXT, lost(done=False))
-    work.fails(Op.STAT_DOCUMENT, look if isinstance(look, Fault) else Fault(GatewayError(look), passed_over=1))
+    looks: list[Fault | str] = [look] if isinstance(look, Fault) else [Fault(GatewayError(look), passed_over=1), look]
+    work.fails(Op.STAT_DOCUMENT, *looks)
     error = await refusal(ingesting.ingest_as_text(work, file()))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
 

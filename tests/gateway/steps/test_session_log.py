@@ -153,7 +153,7 @@ async def test_lines_are_added_again_only_when_they_never_arrived(doubts: list[D
 @pytest.mark.parametrize("look", [GatewayError("timeout"), GatewayError("upstream_unavailable"), Absent()])
 async def test_lines_that_cannot_be_looked_for_are_not_known(look: Exception) -> None:
     """They are not added again here; a caller may say the same again, for lines say of which call they are."""
-    work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=True)).fails(Op.READ_DOCUMENT, Fault(look))
+    work = InMemory().fails(Op.APPEND_DOCUMENT, lost(done=True)).fails(Op.READ_DOCUMENT, *[Fault(look)] * 4)
     error = await refusal(append(work, BRAIN, PATH, [message("a")]))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
     assert work.ops.count(Op.APPEND_DOCUMENT) == 1
