@@ -13,8 +13,7 @@ Look = Callable[[], Awaitable[T | None]]
 
 # A platform may still be busy with a request whose connection broke: so long it is given to show it.
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0)
-_ASKED: Final = 3
-# So often a write is sent whose repeat is the same write, while one that is late leaves open what became of it.
+# So often a write is sent whose repeat is the same write, while it is open what became of it.
 _SENT: Final = 4
 
 
@@ -102,7 +101,7 @@ async def certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
         GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
     """
     doubt: GatewayError | None = None
-    for _ in range(_ASKED):
+    for _ in range(_SENT):
         try:
             return await send()
         except GatewayError as error:

@@ -186,16 +186,17 @@ ASKED: list[Row] = [
     *[([doubt, "stored"], [look], "stored") for doubt in Doubt for look in ("none", "timeout", "absent", "conflict")],
     *[([doubt, doubt], ["none", "found"], "found") for doubt in Doubt],
     *[([doubt, doubt, "stored"], NONE * 2, "stored") for doubt in Doubt],
-    *[([doubt] * 3, NONE * 3, UNKNOWN) for doubt in Doubt],
+    *[([doubt] * 3 + ["stored"], NONE * 3, "stored") for doubt in Doubt],
+    *[([doubt] * 4, NONE * 4, UNKNOWN) for doubt in Doubt],
     # That one certainly failed says nothing of the one before.
-    *[([doubt, *[code] * 2], NONE * 3, UNKNOWN) for doubt in Doubt for code in ("validation_error", "rate_limited")],
+    *[([doubt, *[code] * 3], NONE * 4, UNKNOWN) for doubt in Doubt for code in ("validation_error", "rate_limited")],
     ([LOST, "rate_limited", "stored"], NONE * 2, "stored"),
     ([LOST, "rate_limited"], ["none", "found"], "found"),
 ]
 
 
 @pytest.mark.parametrize(("sends", "looks", "expected"), ASKED, ids=named)
-async def test_a_write_that_the_platform_names_is_asked_for_three_times_at_most(
+async def test_a_write_that_the_platform_names_is_asked_for_four_times_at_most(
     sends: Sends, looks: list[str], expected: str
 ) -> None:
     script = Script(sends, looks)
@@ -205,7 +206,7 @@ async def test_a_write_that_the_platform_names_is_asked_for_three_times_at_most(
 
 @pytest.mark.parametrize(
     ("sends", "expected"),
-    [([LOST, "stored"], "stored"), ([LATE, LOST, ANSWERED], UNKNOWN), (["conflict"], "conflict, never again")],
+    [([LOST, "stored"], "stored"), ([LATE, LOST, LOST, ANSWERED], UNKNOWN), (["conflict"], "conflict, never again")],
 )
 async def test_where_there_is_nothing_to_look_at_it_is_only_asked_for(sends: Sends, expected: str) -> None:
     script = Script(sends)

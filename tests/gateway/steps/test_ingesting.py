@@ -241,13 +241,13 @@ async def test_what_was_lost_on_its_way_is_asked_for_again_and_not_for_ever(op: 
     for done in (True, False):
         assert await asked(op, lost(done=done, doubt=doubt)) == ("stored", 2)
         assert await asked(op, *[lost(done=done, doubt=doubt)] * 2) == ("stored", 3)
-    assert await asked(op, *[lost(done=False, doubt=doubt)] * 3) == ("outcome_unknown, again", 3)
+    assert await asked(op, *[lost(done=False, doubt=doubt)] * 4) == ("outcome_unknown, again", 4)
 
 
 @BY_THE_PLATFORM
 async def test_a_refusal_after_a_loss_does_not_say_that_nothing_is_stored(op: Op) -> None:
     for code in ("upstream_unavailable", "rate_limited", "validation_error", "fetch_failed"):
-        assert await asked(op, lost(done=True), code, code) == ("outcome_unknown, again", 3)
+        assert await asked(op, lost(done=True), code, code, code) == ("outcome_unknown, again", 4)
 
 
 async def test_a_file_that_is_kept_where_we_would_keep_it_is_found_without_asking_again() -> None:

@@ -124,22 +124,22 @@ def check_error(result: CallToolResult, *codes: str) -> None:
 
 
 # How often a tool is sent for each kind of trouble; once if it is not here. For a file that the platform names it is
-# asked three times; what is repeated by the client is repeated three times in all until the budget is used up.
+# asked four times; what is repeated by the client is repeated three times in all until the budget is used up.
 MOST: dict[str, dict[str, int]] = {
-    "failed": {"memory_ingest_file, platform": 3},
-    "answered 500": {"memory_search": 3, "memory_list_brains": 3, "memory_ingest_file, platform": 3},
+    "failed": {"memory_ingest_file, platform": 4},
+    "answered 500": {"memory_search": 3, "memory_list_brains": 3, "memory_ingest_file, platform": 4},
     "busy": {
         "memory_search": 3,
         "memory_list_brains": 3,
         "memory_remember": 3,
-        "memory_ingest_file, platform": 3,
+        "memory_ingest_file, platform": 4,
         "memory_ingest_file, daemon": 2,
     },
     "broken": {
         "memory_search": 3,
         "memory_list_brains": 3,
         "memory_remember": 5,
-        "memory_ingest_file, platform": 3,
+        "memory_ingest_file, platform": 4,
         "memory_ingest_file, daemon": 4,
     },
 }
