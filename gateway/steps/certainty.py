@@ -143,8 +143,8 @@ async def _looks(look: Look[T], unknown: GatewayError, *, until_found: bool) -> 
         except GatewayError as error:
             if error.code == "conflict":
                 raise
-            # Whoever is silent twice stays so.
-            if not error.retryable or (error.code == "timeout" and failed is not None and failed.code == "timeout"):
+            is_silent_again = error.code == "timeout" and failed is not None and failed.code == "timeout"
+            if is_silent_again or not (error.retryable or error.code == "upstream_error"):
                 raise unknown from error
             failed = error
             continue

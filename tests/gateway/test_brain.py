@@ -168,7 +168,7 @@ async def test_a_page_is_fetched_here_when_the_platform_has_no_route_for_it() ->
         (422, "fetch_blocked", "fetch_blocked", 1),
         (502, "fetch_failed", "fetch_failed", 1),
         # It may be stored: the platform is asked again, and nobody else.
-        (500, "x", "outcome_unknown", 3),
+        (500, "x", "outcome_unknown", 4),
     ],
 )
 async def test_a_page_the_platform_would_not_fetch_is_not_fetched_here(

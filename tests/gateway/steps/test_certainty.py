@@ -18,7 +18,7 @@ UNAVAILABLE = "upstream_unavailable, again"
 FAILED = "upstream_error, never again"
 UNSEEN = ("forbidden", "no_brain", "absent")
 SILENT = ["timeout", "timeout"]
-PASSING = ("upstream_unavailable", "rate_limited")
+PASSING = ("upstream_unavailable", "upstream_error")
 ONE_LATE: list[tuple[Doubt | str, ...]] = [
     (LOST, LATE),
     *((LATE, second) for second in (*Doubt, "rate_limited", "upstream_unavailable")),
@@ -142,8 +142,8 @@ ONCE: list[Row] = [
     (["forbidden"], [], "forbidden, never again"),
     *[([doubt], [*NONE * before, "found"], "found") for doubt in Doubt for before in (0, 1, 3)],
     # Whether it may be tried again depends: one that is late could arrive beside its repeat.
-    *[([doubt], looks, UNKNOWN) for doubt in (LOST, ANSWERED) for looks in (SILENT, ["upstream_error"], ["absent"])],
-    *[([LATE], looks, "outcome_unknown, never again") for looks in (SILENT, ["upstream_error"], ["absent"])],
+    *[([doubt], looks, UNKNOWN) for doubt in (LOST, ANSWERED) for looks in (SILENT, ["forbidden"], ["absent"])],
+    *[([LATE], looks, "outcome_unknown, never again") for looks in (SILENT, ["forbidden"], ["absent"])],
     # Only what never arrived is sent again, and only after the last look.
     ([LOST, "stored"], NONE * 4, "stored"),
     ([LATE], NONE * 4, "outcome_unknown, never again"),
