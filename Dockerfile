@@ -22,5 +22,5 @@ VOLUME /data
 EXPOSE 8787
 HEALTHCHECK --interval=30s --timeout=3s --start-period=10s \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8787/healthz', timeout=2)"]
-# Listening beyond loopback needs BRAINS_TOKEN: the container says so and stops without it.
+# Listening beyond loopback needs BRAINS_AUTH or BRAINS_TOKEN: the container says so and stops without it.
 CMD ["brains-gateway", "serve"]

@@ -14,8 +14,9 @@ from gateway.directory import DEFAULT, Directory
 from gateway.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.files import Roots
 from gateway.finishing import Finishing
+from gateway.limits import Limits
 from gateway.locks import Locks
-from gateway.operations import READS, Args, JsonObject, Op
+from gateway.operations import READS, Args, JsonObject, JsonValue, Op
 from gateway.page import Fetch, document_of
 from gateway.upstream.client import Upstream
 from gateway.upstream.dialect import Upload
@@ -59,10 +60,15 @@ class Brain:
         roots: Roots | None = None,
         fetch: Fetch | None = None,
         vet: Vet | None = None,
+        limits: Limits | None = None,
+        shared: bool = False,
     ) -> None:
+        """`shared` is whether callers are different people, none of whom may learn of another."""
         self._means = Means(upstream, fetch, vet)
-        self._directory = Directory(self._listed, default=default)
+        self._directory = Directory(self._listed, default=default, guesses=not shared)
         self._roots = roots
+        self._limits = limits or Limits()
+        self._shared = shared
 
     async def close(self, seconds: float) -> None:
         """Let what callers left behind, and what goes on after answers, come to an end."""
@@ -101,6 +107,7 @@ class Brain:
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
     ) -> JsonObject:
+        self._limits.stored(call.caller.subject, len(content))
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
         document = {
@@ -119,16 +126,20 @@ class Brain:
         if self._roots is None:
             raise GatewayError("file_not_allowed", "This gateway ingests no local files.")
         await self._directory.resolve(call, brain)
-        content = await asyncio.to_thread(self._roots.read, path)
+        roots = self._roots.of(names.caller_name(call.caller.subject)) if self._shared else self._roots
+        content = await asyncio.to_thread(roots.read, path)
+        self._limits.stored(call.caller.subject, len(content))
         return await self._serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
-        return await self._serve(call, brain, "ingest_url", {"url": url})
+        with self._limits.fetching(call.caller.subject):
+            return await self._serve(call, brain, "ingest_url", {"url": url})
 
     async def store_transcript(
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
+        self._limits.stored(call.caller.subject, sum(len(message["content"]) for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
             "content": "# Transcript\n" + "".join(f"\n## {m['role']}\n\n{m['content']}\n" for m in messages),
@@ -156,6 +167,7 @@ class Brain:
         names.checked_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
+        self._limits.stored(call.caller.subject, sum(len(message["content"]) for message in messages))
         args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
         return await self._serve(call, brain, "append_messages", args)
 
@@ -189,38 +201,51 @@ class Brain:
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last."""
-        resolved, begun = await self._directory.resolve(call, brain), False
-        try:
-            async with aclosing(self._asked(call, {**query, "brain": resolved})) as frames:
+        with self._limits.asking(call.caller.subject):
+            resolved, begun = await self._directory.resolve(call, brain), False
+            try:
+                async with aclosing(self._asked(call, {**query, "brain": resolved})) as frames:
+                    async for frame in frames:
+                        begun = True
+                        yield frame
+                return
+            except GatewayError as error:
+                if begun or (other := await self._after_no_brain(call, brain, resolved, error)) is None:
+                    raise
+            async with aclosing(self._asked(call, {**query, "brain": other})) as frames:
                 async for frame in frames:
-                    begun = True
                     yield frame
-            return
-        except GatewayError as error:
-            if begun or (other := await self._after_no_brain(call, brain, resolved, error)) is None:
-                raise
-        async with aclosing(self._asked(call, {**query, "brain": other})) as frames:
-            async for frame in frames:
-                yield frame
 
     async def _asked(self, call: Call, args: Args) -> AsyncGenerator[JsonObject, None]:
         try:
             async with self._means.upstream.stream(call, Op.ASK, args) as frames:
                 async for frame in frames:
-                    yield frame
+                    yield self._without_private(call, frame)
         except Absent:
             raise GatewayError("not_implemented") from None
+        except GatewayError as error:
+            raise self._in_same_words(error) from None
 
     async def _serve(self, call: Call, brain: str | None, operation: str, args: Args) -> JsonObject:
         resolved = await self._directory.resolve(call, brain)
         try:
             answer = await self._served(call, operation, {**args, "brain": resolved})
         except GatewayError as error:
+            error = self._in_same_words(error)
             if (other := await self._after_no_brain(call, brain, resolved, error)) is None:
-                raise
+                raise error from None
             answer = await self._served(call, operation, {**args, "brain": other})
         await self._check(call, operation, call.brain or resolved, answer)
-        return answer
+        return self._without_private(call, answer)
+
+    def _without_private(self, call: Call, answer: JsonObject) -> JsonObject:
+        """Nothing from the private tree of anybody else, whatever the platform finds."""
+        own = names.private_tree(call.caller.principal.issuer, call.caller.principal.subject)
+        return {key: visible(value, own) if isinstance(value, list) else value for key, value in answer.items()}
+
+    def _in_same_words(self, error: GatewayError) -> GatewayError:
+        """Where callers are many, a brain that is not theirs is told as one that is not there."""
+        return GatewayError("no_brain") if self._shared and error.code == "forbidden" else error
 
     async def _check(self, call: Call, operation: str, asked: str, answer: JsonObject) -> None:
         """That the answer is of the brain that was asked."""
@@ -276,6 +301,13 @@ class Brain:
 
     async def _named_page(self, call: Call, args: Args) -> JsonObject:
         return await self._served(call, "list_brains", args)
+
+
+def visible(entries: list[JsonValue], own: str) -> list[JsonValue]:
+    """The entries that are in nobody's private tree but this one."""
+    return [
+        e for e in entries if not isinstance(e, dict) or names.private_tree_of(str(e.get("path", ""))) in (None, own)
+    ]
 
 
 class CallWork(Work):

@@ -35,6 +35,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     from gateway.settings import load
 
+    if arguments.command in {"token", "key"}:
+        from gateway import administration
+
+        administration.run(load(), arguments)
+        return
     if arguments.command == "platform":
         # It is a platform itself: a token for another one is no business of its.
         for name in ("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"):
@@ -78,13 +83,49 @@ def _parser() -> argparse.ArgumentParser:
     platform.add_argument("--port", type=_port, default=8788, help="port to listen on (default: 8788)")
     platform.add_argument("--token", type=_token, help="bearer token to require (default: none)")
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
+    _add_token(commands)
+    _add_key(commands)
     return parser
+
+
+def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    token = commands.add_parser("token", help="make, list and revoke tokens for BRAINS_AUTH=tokens", epilog=_EPILOG)
+    verbs = token.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    create = verbs.add_parser("create", help="make a token and print it, once")
+    create.add_argument("name", help="what it is for, in a word or two")
+    create.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
+    create.add_argument("--scope", choices=["read", "write", "admin"], default="read", help="default: read")
+    create.add_argument("--subject", help="whose it is (default: its name)")
+    create.add_argument("--org", help="organization it acts for")
+    create.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
+    create.add_argument("--days", type=_days, help="days until it expires (default: never)")
+    verbs.add_parser("list", help="all tokens, without their secrets")
+    verbs.add_parser("revoke", help="end a token now").add_argument("id", help="as `token list` shows it")
+
+
+def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    key = commands.add_parser("key", help="make and rotate keys for BRAINS_UPSTREAM_AUTH=internal", epilog=_EPILOG)
+    verbs = key.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    for verb, told in (("create", "make the file with a first key"), ("rotate", "sign with the next key from now on")):
+        made = verbs.add_parser(verb, help=told)
+        made.add_argument("--algorithm", choices=["ES256", "Ed25519"], default="ES256", help="default: ES256")
+    verbs.add_parser("list", help="all keys, without their secrets")
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError("a port is a whole number from 1 to 65535")
     return int(text)
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = 0
+    if not 0 < days <= 36_500:
+        raise argparse.ArgumentTypeError("days is a number above 0")
+    return days
 
 
 def _workers(text: str) -> int:

@@ -1,16 +1,21 @@
 """What each command of `brains-gateway` does, once its arguments are read."""
 
 import asyncio
+import atexit
 import gc
 import importlib
 import json
 import os
+import secrets
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,6 +25,7 @@ from gateway.caller import Call
 from gateway.capabilities import capabilities
 from gateway.doctor import lines
 from gateway.errors import GatewayError
+from gateway.gates import check_platform, check_serving
 from gateway.http import HttpOptions, endpoint, leave_with_parent
 from gateway.operations import JsonObject
 from gateway.server import Gateway, own_fetch
@@ -27,6 +33,7 @@ from gateway.settings import BadSetting, Settings, load
 from gateway.startup import check_data_dir, listening_socket, say
 from gateway.stopping import OneSignal, Workers, answered, stop_signals
 from gateway.surfaces.memory import Memory
+from gateway.watched import replace_file
 
 _PARENT = "BRAINS_WORKER_OF"
 _DRAIN_SECONDS = 10
@@ -34,11 +41,7 @@ _DRAIN_SECONDS = 10
 
 def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
-    if not settings.is_loopback and settings.token is None:
-        raise BadSetting(
-            f"BRAINS_HOST is {settings.host}, which others can reach, and callers need no token: "
-            "set BRAINS_TOKEN, or listen on 127.0.0.1."
-        )
+    check_serving(settings)
     _prepare(settings)
     if settings.upstream_url is None:
         _check_store(settings.data_dir)
@@ -52,6 +55,7 @@ def serve(settings: Settings, workers: int) -> None:
 
 def stdio(settings: Settings) -> None:
     """MCP over standard input and output, for the client that started us."""
+    check_platform(settings)
     _prepare(settings)
     roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
     gateway = Gateway(settings, roots=roots)
@@ -149,8 +153,17 @@ def http_app(settings: Settings) -> ASGIApp:
                 if watch is not None:
                     watch.cancel()
 
-    options = HttpOptions(settings.max_body, settings.allowed_hosts, settings.allowed_origins)
-    return endpoint(gateway.server(Memory(gateway.brain)), running, options)
+    options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings))
+    return endpoint(gateway.server(Memory(gateway.brain)), running, options, gateway.door())
+
+
+def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hosts and origins that callers use: those that are listed, and the public address."""
+    public = urlsplit(settings.public_url or "")
+    if not public.hostname:
+        return settings.allowed_hosts, settings.allowed_origins
+    origin = f"{public.scheme}://{public.netloc}"
+    return (*settings.allowed_hosts, public.hostname), (*settings.allowed_origins, origin)
 
 
 def worker_app() -> ASGIApp:
@@ -191,6 +204,8 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
         environment["BRAINS_DIALECT"] = "platform"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
         environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
+    if settings.state_keys_file is None:
+        environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
     os.environ.update(environment)
     config = _uvicorn_config("gateway.commands:worker_app", workers=workers)
     try:
@@ -198,6 +213,15 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     finally:
         if stop is not None:
             stop()
+
+
+def _shared_key() -> str:
+    """A key that only the workers of this process have, in a file that goes with it: an environment is easily read."""
+    directory = tempfile.mkdtemp(prefix="brains-gateway-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = Path(directory) / "state-keys"
+    replace_file(path, secrets.token_hex(32).encode())
+    return str(path)
 
 
 def _uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:

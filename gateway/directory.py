@@ -14,15 +14,25 @@ _PAGES = 20
 
 DEFAULT = "the configured default"
 
+_NOT_NAMED = "Name a brain: pass `brain`, or use the endpoint /mcp/{brain}. memory_list_brains shows yours."
+
 List = Callable[[Call, Args], Awaitable[JsonObject]]
 
 
 class Directory:
     """Resolves brains by the platform's own list, remembered per caller for half a minute."""
 
-    def __init__(self, list_: List, *, default: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        list_: List,
+        *,
+        default: str | None = None,
+        guesses: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`guesses` is whether a call that names no brain gets one: only where there is one user."""
         self._list = list_
-        self._default = default
+        self._default, self._guesses = default, guesses
         self._clock = clock
         self._kept: dict[tuple[str, str | None], tuple[float, list[JsonObject]]] = {}
         self._known_as: set[tuple[str, str, str]] = set()
@@ -42,13 +52,20 @@ class Directory:
         ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
             names.checked_id(ceiling, "the brain in the URL")
-            if asked is not None and asked != ceiling and not await self._are_one(call, asked, ceiling):
-                raise GatewayError("forbidden", "This endpoint serves one brain only; leave `brain` out.")
-            return ceiling, "named in the URL"
+            if call.caller.in_url not in (None, ceiling):
+                in_url = names.checked_id(str(call.caller.in_url), "the brain in the URL")
+                await self._require_one(call, in_url, ceiling, "Your token is for another brain than the URL names.")
+            if asked is not None and asked != ceiling:
+                await self._require_one(call, asked, ceiling, "This endpoint serves one brain only; leave `brain` out.")
+            return ceiling, "named in the URL" if call.caller.principal.brain is None else "bound to the token"
+        if call.caller.principal.brain_in_path:
+            raise GatewayError("forbidden", "Your token is bound to no brain: name one in the URL, as in /mcp/{brain}.")
         if asked is not None:
             return asked, "named in the call"
         if preferred:
             return names.checked_id(preferred, "the X-Brain header"), "named in the X-Brain header"
+        if not self._guesses:
+            raise GatewayError("no_brain", _NOT_NAMED)
         if self._default is not None:
             return self._default, DEFAULT
         return await self._first(call)
@@ -114,6 +131,10 @@ class Directory:
             call.brain_note = f"brain: {first.get('slug')} (the first of {len(brains)}; pass `brain` to choose another)"
         why = "the only one" if len(brains) == 1 else f"the first of {len(brains)}"
         return names.checked_id(str(ref), "brain"), why
+
+    async def _require_one(self, call: Call, one: str, other: str, message: str) -> None:
+        if not await self._are_one(call, one, other):
+            raise GatewayError("forbidden", message)
 
     async def _are_one(self, call: Call, one: str, other: str) -> bool:
         return any(_is(b, one) and _is(b, other) for b in await self._brains(call))

@@ -14,7 +14,7 @@ from contract.platform.store import Store, StoreUnavailable
 from gateway.errors import GatewayError
 from gateway.page import Fetch, Page, readable
 from gateway.startup import CannotStart, listening_socket
-from gateway.upstream.client import Endpoint
+from gateway.upstream.credentials import Endpoint
 
 
 class EmbeddedBrain:

@@ -47,8 +47,9 @@ _HEADERS: Final = {
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Its own few threads: a caller with slow names must not hold up everyone else's look-ups.
-_RESOLVERS = ThreadPoolExecutor(4, thread_name_prefix="fetch-dns")
+# Its own threads, for a look-up cannot be stopped: more than one caller with slow names can keep busy, who may ask for
+# so many pages a minute, and none that anything but a fetch waits for.
+_RESOLVERS = ThreadPoolExecutor(16, thread_name_prefix="fetch-dns")
 # Shared by every fetcher of the process: each fetch may hold 5 MiB and a connection for as long as the clock runs.
 _FETCHES = Slots(8)
 

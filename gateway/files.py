@@ -22,6 +22,10 @@ class Roots:
         # Asked for by either spelling, opened by the real one: a root may itself be behind a link.
         self._roots = [(Path(os.path.abspath(root)), root.resolve()) for root in roots]
 
+    def of(self, caller: str) -> "Roots":
+        """The part of each root that is one caller's."""
+        return Roots([real / caller for _, real in self._roots])
+
     def read(self, path: str) -> bytes:
         """The bytes of a regular file below a root. A relative path is relative to the first root.
 

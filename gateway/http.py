@@ -1,26 +1,28 @@
 """The HTTP side of the endpoint: brains in the path, the body cap, who may call."""
 
-import hmac
 import json
 import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import structlog
 from fastmcp import FastMCP
-from fastmcp.server.auth import AccessToken, TokenVerifier
-from fastmcp.server.http import StreamableHTTPASGIApp
+from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.admission import Admission
+from gateway.auth.access import Access, Resource
+from gateway.auth.inbound import Inbound
+from gateway.auth.stepup import StepUp
+from gateway.health import JwkSet, Public, Readiness, always_ready
+from gateway.limits import Limits
 
 log = structlog.get_logger()
 
@@ -33,34 +35,36 @@ class HttpOptions:
     """What the operator decides about the endpoint."""
 
     max_body: int
+    max_bodies: int = 256 * 1024 * 1024
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
 
 
-class OneToken(TokenVerifier):
-    """Lets in whoever brings the one configured bearer token."""
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who may come in, and what is told to those who may not."""
 
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._token = token.encode()
+    inbound: Inbound | None = None
+    resource: Resource | None = None
+    limits: Limits = field(default_factory=Limits)
+    needs_token: bool = True
+    ready: Readiness = always_ready
+    keys: JwkSet | None = None
+    """The public halves of those that requests to the platform are signed with."""
 
-    async def verify_token(self, token: str) -> AccessToken | None:
-        if hmac.compare_digest(token.encode(), self._token):
-            return AccessToken(token="", client_id="local", scopes=[])
-        return None
 
-
-def endpoint(mcp: FastMCP, running: Callable[[], AbstractAsyncContextManager[None]], options: HttpOptions) -> ASGIApp:
-    """The whole HTTP application: `/mcp`, `/mcp/{brain}` and `/healthz`."""
+def endpoint(
+    mcp: FastMCP,
+    running: Callable[[], AbstractAsyncContextManager[None]],
+    options: HttpOptions,
+    door: Door,
+) -> ASGIApp:
+    """The whole HTTP application: `/mcp` and `/mcp/{brain}` behind the door, and what anybody may ask before it."""
     app = mcp.http_app(
         path=_MCP_PATH,
         stateless_http=True,
         json_response=False,
-        host_origin_protection=True,
-        allowed_hosts=list(options.allowed_hosts),
-        allowed_origins=list(options.allowed_origins),
     )
-    app.router.routes.append(Route("/healthz", _healthz))
     # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
     AppStatus.enable_automatic_graceful_drain = False
     inner_lifespan = app.router.lifespan_context
@@ -72,7 +76,11 @@ def endpoint(mcp: FastMCP, running: Callable[[], AbstractAsyncContextManager[Non
             yield
 
     app.router.lifespan_context = lifespan
-    return ClearRefusals(BrainInPath(app))
+    served = Admission(StepUp(BrainInPath(app), door.resource), options.max_bodies, options.max_body)
+    let_in = Access(served, door.inbound, door.resource, door.limits, needs_token=door.needs_token)
+    # Before anybody is asked for a token: a page in a browser must not learn even that.
+    guarded = HostOriginGuardMiddleware(let_in, options.allowed_hosts, options.allowed_origins, mode="strict")
+    return ClearRefusals(Public(guarded, door.ready, door.resource, door.keys))
 
 
 class BrainInPath:
@@ -93,16 +101,12 @@ class BrainInPath:
 
 # What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
 _REFUSALS = {
-    401: ("unauthorized", "Send the gateway's token: Authorization: Bearer <BRAINS_TOKEN>."),
     403: ("forbidden", "This browser origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
     404: ("not_found", "There is nothing here. MCP is served at /mcp and /mcp/{brain}."),
     405: ("validation_error", "This endpoint takes MCP messages by POST; it has no stream to GET."),
     413: ("payload_too_large", "The request body is larger than BRAINS_MAX_BODY."),
     421: ("forbidden", "This host name is not known here. Add it to BRAINS_ALLOWED_HOSTS."),
 }
-
-
-_ADVICE = re.compile(rb', error_description="[^"]*"')
 
 
 class ClearRefusals:
@@ -129,8 +133,10 @@ class ClearRefusals:
 
 def _clearer_words(start: Message) -> bytes | None:
     status, headers = start["status"], dict(start.get("headers", ()))
-    from_mcp = headers.get(b"content-type", b"").startswith(b"application/json") and status != 401
-    if from_mcp or status not in _REFUSALS:
+    # What is JSON, or a stream, says itself what is wrong.
+    if headers.get(b"content-type", b"").startswith((b"application/json", b"text/event-stream")):
+        return None
+    if status not in _REFUSALS:
         return None
     code, message = _REFUSALS[status]
     return json.dumps({"code": code, "message": message, "retryable": False}).encode()
@@ -138,8 +144,7 @@ def _clearer_words(start: Message) -> bytes | None:
 
 def _with_length(start: Message, length: int) -> Message:
     replaced = {b"content-length": str(length).encode(), b"content-type": b"application/json"}
-    # FastMCP's challenge advises to register anew, which nobody can with a token that was handed out.
-    kept = [(name, _ADVICE.sub(b"", value)) for name, value in start.get("headers", ()) if name.lower() not in replaced]
+    kept = [(name, value) for name, value in start.get("headers", ()) if name.lower() not in replaced]
     return {**start, "headers": [*kept, *replaced.items()]}
 
 
@@ -153,10 +158,6 @@ def _raise_body_cap(app: Starlette, max_body: int) -> None:
             manager.asgi_app = RequestBodyLimitMiddleware(manager._handle_request, max_body)
             return
     raise RuntimeError("the MCP route has no session manager")
-
-
-async def _healthz(_request: Request) -> Response:
-    return JSONResponse({"ok": True})
 
 
 async def leave_with_parent(parent: int) -> None:

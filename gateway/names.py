@@ -1,5 +1,6 @@
 """Ids, paths and derived names: what may stand in a URL, and what the same write is always called."""
 
+import base64
 import hashlib
 import json
 import re
@@ -23,6 +24,7 @@ _RESERVED_TREES = re.compile(
     r"|memory/(.+/)?memory\.md$",
     re.IGNORECASE,
 )
+_PRIVATE_TREE = re.compile(r"/?memory/agent/(u-[^/]+)/", re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
@@ -128,6 +130,18 @@ def document_id(brain: str, path: str) -> str:
 def caller_name(subject: str) -> str:
     """A caller in a path: nobody reads from it who that is."""
     return digest(["caller", subject])[:16]
+
+
+def private_tree(issuer: str, subject: str) -> str:
+    """The folder below `memory/agent/` that is one person's alone, whatever client they use."""
+    hashed = hashlib.sha256(f"{issuer}\0{subject}".encode()).digest()
+    return "u-" + base64.b32encode(hashed).decode().lower()[:26]
+
+
+def private_tree_of(path: str) -> str | None:
+    """The private tree a path is in, if it is in one; as a platform may fold it."""
+    found = _PRIVATE_TREE.match(unicodedata.normalize("NFKC", path))
+    return None if found is None else found.group(1).lower()
 
 
 def session_name(session_id: str) -> str:

@@ -2,32 +2,56 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import structlog
 from fastmcp import FastMCP
+from fastmcp.exceptions import ResourceError
+from fastmcp.tools import Tool
+from mcp.server.request_state import RequestStateSecurity
 
-from gateway import __version__
+from gateway import __version__, scopes
+from gateway.auth.access import Resource
+from gateway.auth.inbound import AnyToken, Inbound, OneToken
+from gateway.auth.jwt import Expected, JwtInbound
+from gateway.auth.keys import ProviderKeys
+from gateway.auth.tokens import Tokens
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.capabilities import URI, capabilities
 from gateway.errors import GatewayError
 from gateway.fetch import Fetcher
 from gateway.files import Roots
-from gateway.http import OneToken
+from gateway.http import Door
+from gateway.limits import Allowance, Limits
+from gateway.operations import JsonObject
 from gateway.settings import Settings
+from gateway.signing import SigningKeys
 from gateway.startup import CannotStart
-from gateway.surfaces.base import Surface, current_caller
-from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.surfaces.base import Surface, SurfaceTool, current_caller, require
+from gateway.upstream.client import Deadlines, Upstream
+from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.platform import PLATFORM
+from gateway.upstream.transport import pooled_client
+from gateway.watched import WatchedFile, header_word, state_keys
 
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
+
+
+class Server(FastMCP):
+    """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        principal = current_caller().principal
+        tools = await super().list_tools(run_middleware=run_middleware)
+        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
 
 
 class Gateway:
@@ -36,27 +60,37 @@ class Gateway:
     def __init__(self, settings: Settings, *, roots: tuple[Path, ...]) -> None:
         self._settings = settings
         self._fetch = own_fetch(settings)
+        self._inbound: Inbound | None = None
+        self._provider: httpx.AsyncClient | None = None
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
-        self._upstream = Upstream(_dialects(settings), self._endpoint, deadlines=_deadlines(settings))
+        self._limits = Limits(_allowance(settings) if settings.is_shared else None)
+        self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
+        self._upstream = Upstream(
+            _dialects(settings),
+            self._endpoint,
+            deadlines=_deadlines(settings),
+            credentials=_credentials(settings, self._keys),
+        )
         self.brain = Brain(
             self._upstream,
             default=settings.default_brain,
             roots=Roots(roots) if roots else None,
             fetch=self._fetch,
             vet=Fetcher(allowed=settings.fetch_allow).vet,
+            limits=self._limits,
+            shared=settings.is_shared,
         )
 
     def server(self, surface: Surface) -> FastMCP:
         """An MCP server for one surface, without FastMCP's detours."""
-        token = self._settings.token
         tools = surface.tools()
-        mcp = FastMCP(
+        mcp = Server(
             "brains-gateway",
             instructions=surface.instructions,
             version=__version__,
             tools=tools,
-            auth=OneToken(token.get_secret_value()) if token else None,
+            request_state_security=_state_security(self._settings),
             mask_error_details=True,
             dereference_schemas=False,
         )
@@ -72,9 +106,42 @@ class Gateway:
             mime_type="application/json",
         )
         async def report() -> str:
-            return json.dumps(await capabilities(self.brain, surface, Call(current_caller())), ensure_ascii=False)
+            call = Call(current_caller())
+            try:
+                require(call, scopes.READ)
+            except GatewayError as error:
+                if call.caller.http is not None:
+                    call.caller.http.refusal = error
+                raise ResourceError(str(error)) from None
+            return json.dumps(await capabilities(self.brain, surface, call), ensure_ascii=False)
 
         return mcp
+
+    def door(self) -> Door:
+        """Who may call over HTTP."""
+        if self._settings.auth == "jwt":
+            self._provider = pooled_client()
+        self._inbound = _inbound(self._settings, self._provider)
+        passes_on = isinstance(self._inbound, AnyToken)
+        return Door(
+            self._inbound,
+            _resource(self._settings),
+            self._limits,
+            needs_token=not passes_on,
+            ready=self._ready,
+            keys=self._keys.published if self._keys else None,
+        )
+
+    async def _ready(self) -> tuple[bool, JsonObject]:
+        """Whether calls can be served as far as that is ours to say, and how the platform is."""
+        problems = [problem for problem in (await self._problems()) if problem]
+        return not problems, {"problems": problems, "platform": self._upstream.state()}
+
+    async def _problems(self) -> list[str | None]:
+        return [
+            await self._inbound.problem() if self._inbound else None,
+            "the file of signing keys cannot be read" if self._keys and not self._keys.is_current else None,
+        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -83,6 +150,8 @@ class Gateway:
         finally:
             await self.brain.close(_DRAIN_SECONDS)
             await self._upstream.close()
+            if self._provider is not None:
+                await self._provider.aclose()
             await asyncio.to_thread(self._stop_embedded)
 
     async def _endpoint(self) -> Endpoint:
@@ -107,6 +176,63 @@ class Gateway:
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint
+
+
+def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | None:
+    passes_on = settings.upstream_auth == "passthrough"
+    if settings.auth == "tokens":
+        return Tokens(settings.tokens_path)
+    if settings.auth == "jwt":
+        assert http is not None
+        expected = Expected(
+            str(settings.auth_issuer),
+            settings.audience,
+            shared_audience=settings.auth_shared_audience,
+            org_claim=settings.org_claim,
+            projects_claim=settings.projects_claim,
+        )
+        keys = ProviderKeys(expected.issuer, settings.auth_jwks_url, http)
+        return JwtInbound(expected, keys, keeps_token=passes_on)
+    if settings.token is not None:
+        return OneToken(settings.token.get_secret_value())
+    return AnyToken() if passes_on else None
+
+
+def _resource(settings: Settings) -> Resource | None:
+    if settings.auth != "jwt":
+        return None
+    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url))
+
+
+def _allowance(settings: Settings) -> Allowance:
+    return Allowance(
+        calls_per_second=settings.calls_per_second,
+        asks_at_once=settings.asks_at_once,
+        fetches_per_minute=settings.fetches_per_minute,
+        bytes_per_minute=settings.stored_per_minute,
+    )
+
+
+def _credentials(settings: Settings, keys: SigningKeys | None) -> Credentials:
+    if settings.upstream_url is None or settings.upstream_auth == "static":
+        return Static()
+    if settings.upstream_auth == "passthrough":
+        return Passthrough()
+    assert keys is not None
+    secret = settings.internal_key_file
+    return Internal(
+        keys,
+        issuer=str(settings.public_url),
+        audience=str(settings.upstream_audience),
+        internal_key=WatchedFile(secret, header_word) if secret else None,
+    )
+
+
+def _state_security(settings: Settings) -> RequestStateSecurity | None:
+    """What clients carry for us between requests is sealed with keys that every replica has."""
+    if settings.state_keys_file is None:
+        return None
+    return RequestStateSecurity(keys=state_keys(settings.state_keys_file.read_bytes()), audience="brains-gateway")
 
 
 def own_fetch(settings: Settings) -> Fetcher | None:

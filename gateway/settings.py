@@ -97,7 +97,70 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
     token: SecretStr | None = Field(
-        None, description="Bearer token required of callers over HTTP. Needed to listen beyond loopback."
+        None,
+        description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
+    )
+    auth: Literal["none", "tokens", "jwt"] | None = Field(
+        None,
+        description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
+        "(access tokens of an OAuth provider). Unset: `none`, or the one `BRAINS_TOKEN`.",
+    )
+    tokens_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+        None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
+    )
+    auth_issuer: str | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
+    auth_audience: str | None = Field(
+        None, description="What access tokens must be for. Unset: `BRAINS_PUBLIC_URL` with `/mcp`."
+    )
+    auth_shared_audience: bool = Field(
+        False, description="Whether access tokens that are for others besides us are accepted."
+    )
+    auth_jwks_url: str | None = Field(
+        None, description="Where the provider's keys are. Unset: found from the issuer's metadata."
+    )
+    public_url: str | None = Field(
+        None, description="Root of this gateway as callers see it, `https://brains.example`."
+    )
+    org_claim: str = Field("org_id", description="Claim of an access token that names the organization.")
+    projects_claim: str = Field("projects", description="Claim that lists the projects a caller may choose.")
+    single_tenant: bool = Field(
+        False, description="Whether all who are let in are one tenant, and share `BRAINS_UPSTREAM_TOKEN`."
+    )
+    upstream_auth: Literal["static", "passthrough", "internal"] = Field(
+        "static",
+        description="What the platform is shown: `static` (`BRAINS_UPSTREAM_TOKEN`), `passthrough` (the caller's own "
+        "token), `internal` (a token signed for each request).",
+    )
+    upstream_audience: str | None = Field(
+        None,
+        description="What tokens for the platform are for: for `internal`, and `passthrough` with `jwt`.",
+    )
+    upstream_plain: bool = Field(
+        False, description="Whether a platform that is not on this machine may be called by plain http://."
+    )
+    signing_keys_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+        None, description="Keys made by `brains-gateway key`, for `internal`."
+    )
+    internal_key_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+        None, description="A file with one word that is sent as `X-Internal-Key`, for `internal`."
+    )
+    state_keys_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+        None,
+        description="Keys of 64 hex digits, one a line, the first in use, for all replicas. Unset: made at start.",
+    )
+    calls_per_second: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        50,
+        description="Requests a second of one caller. This and the next three hold with `tokens` and `jwt`.",
+    )
+    asks_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(8, description="Answers under way for one caller.")
+    fetches_per_minute: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        20, description="Pages ingested by one caller in a minute; two at once."
+    )
+    stored_per_minute: Annotated[int, Field(ge=1024)] = Field(
+        256 * 1024 * 1024, description="Bytes that one caller may store in a minute."
+    )
+    max_bodies: Annotated[int, Field(ge=1024)] = Field(
+        256 * 1024 * 1024, description="Bytes of request bodies in memory at once, half of them for one caller."
     )
     ingest_roots: Paths | None = Field(
         None,
@@ -129,7 +192,7 @@ class Settings(BaseSettings):
         "auto", description="`auto` is text on a terminal and JSON otherwise."
     )
 
-    @field_validator("dialect", "fetch", "log_level", "log_format", mode="before")
+    @field_validator("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
@@ -162,6 +225,18 @@ class Settings(BaseSettings):
         if not _is_plain_url(value):
             raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
         return value.rstrip("/").removesuffix("/v1")
+
+    @field_validator("public_url", "auth_issuer", "auth_jwks_url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not _is_plain_url(value):
+            raise ValueError("must be a plain http:// or https:// URL, for example https://brains.example")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _without_slash(cls, value: str | None) -> str | None:
+        return None if value is None else value.rstrip("/")
 
     @field_validator("upstream_token", "token")
     @classmethod
@@ -197,12 +272,30 @@ class Settings(BaseSettings):
 
     @property
     def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback_host(self.host)
+
+    @property
+    def tokens_path(self) -> Path:
+        return self.tokens_file or self.data_dir / "tokens.json"
+
+    @property
+    def audience(self) -> str:
+        return self.auth_audience or f"{self.public_url}/mcp"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether callers are different people, none of whom may learn of another."""
+        apart = self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
+        return apart and not self.single_tenant
+
+
+def is_loopback_host(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_plain_url(value: str) -> bool:
@@ -236,6 +329,7 @@ _RULES = {
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le:g}",
+    "bool_parsing": "must be true or false",
     "literal_error": "must be one of {expected}",
 }
 

@@ -14,6 +14,7 @@ def serving(settings: Settings) -> list[str]:
         "",
         f"brains-gateway listens on   http://{host}:{settings.port}/mcp",
         f"brain                       {_brain(settings)}",
+        f"callers                     {_callers(settings)}",
         f"files are ingested from     {_roots(settings)}",
         *_hosts(settings),
         "",
@@ -42,6 +43,15 @@ def _brain(settings: Settings) -> str:
     return f"embedded, data in {settings.data_dir}"
 
 
+def _callers(settings: Settings) -> str:
+    shared = ", all of whom share the embedded brain" if settings.upstream_url is None else ""
+    if settings.auth == "jwt":
+        return f"with an access token of {settings.auth_issuer} for {settings.audience}{shared}"
+    if settings.auth == "tokens":
+        return f"with a token of {settings.tokens_path}{shared}"
+    return "with the one token of BRAINS_TOKEN" if settings.token else "everybody on this machine"
+
+
 def _roots(settings: Settings) -> str:
     if settings.ingest_roots:
         return ", ".join(str(root.absolute()) for root in settings.ingest_roots)
@@ -49,15 +59,16 @@ def _roots(settings: Settings) -> str:
 
 
 def _hosts(settings: Settings) -> list[str]:
-    if settings.is_loopback or settings.allowed_hosts:
+    if settings.is_loopback or settings.allowed_hosts or settings.public_url:
         return []
-    return ["host names                  none but IP addresses: set BRAINS_ALLOWED_HOSTS to the names callers use"]
+    return ["host names                  none but IP addresses: set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS"]
 
 
 def _clients(settings: Settings) -> list[str]:
     url = _url_for_clients(settings)
-    header = {"headers": {"Authorization": "Bearer <BRAINS_TOKEN>"}} if settings.token else {}
-    claude_header = ' --header "Authorization: Bearer <BRAINS_TOKEN>"' if settings.token else ""
+    bearer = "<BRAINS_TOKEN>" if settings.token else "<token>" if settings.auth == "tokens" else None
+    header = {"headers": {"Authorization": f"Bearer {bearer}"}} if bearer else {}
+    claude_header = f' --header "Authorization: Bearer {bearer}"' if bearer else ""
     environment = _environment_for_stdio(settings)
     claude_environment = "".join(f" -e {name}={shlex.quote(value)}" for name, value in environment.items())
     command = str(Path(sys.executable).with_name("brains-gateway"))
@@ -77,6 +88,8 @@ def _clients(settings: Settings) -> list[str]:
 
 def _url_for_clients(settings: Settings) -> str:
     """An address a client can use: what is listened on may be every address there is."""
+    if settings.public_url is not None:
+        return f"{settings.public_url}/mcp"
     if settings.is_loopback:
         host = settings.host
     else:

@@ -19,11 +19,20 @@ FORBIDDEN = {
     "gateway.chains": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream"),
     "gateway.steps": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream", "gateway.chains"),
     "gateway.upstream": ("fastmcp", "gateway.surfaces", "gateway.brain", "gateway.chains", "gateway.server"),
+    "gateway.auth": ("gateway.surfaces", "gateway.brain", "gateway.server", "gateway.upstream", "gateway.settings"),
     "gateway.names": ("fastmcp", "httpx", "gateway.upstream"),
 }
 # The composition side may reach the reference platform, to embed it; nothing else in the gateway may.
 EXEMPT = {("gateway.embedded", "contract")}
-READS_SETTINGS = {"gateway.settings", "gateway.server", "gateway.commands", "gateway.welcome", "gateway.cli"}
+READS_SETTINGS = {
+    "gateway.settings",
+    "gateway.server",
+    "gateway.commands",
+    "gateway.administration",
+    "gateway.gates",
+    "gateway.welcome",
+    "gateway.cli",
+}
 
 
 def module_of(path: Path) -> str:

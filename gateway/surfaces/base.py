@@ -15,8 +15,10 @@ from fastmcp.tools import Tool, ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
-from gateway.caller import Call, Caller
+from gateway import scopes
+from gateway.caller import LOCAL, Call, Caller, Principal
 from gateway.errors import GatewayError
+from gateway.limits import LimitReached
 from gateway.operations import JsonObject
 from gateway.surfaces.schema import input_schema
 
@@ -44,6 +46,10 @@ class Input(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    def needs(self) -> str | None:
+        """The scope that these arguments need, where it is another than the tool's."""
+        return None
+
     @model_validator(mode="before")
     @classmethod
     def _no_nul(cls, data: Any) -> Any:
@@ -65,6 +71,8 @@ class ToolSpec:
     description: str
     output: JsonObject
     hints: ToolAnnotations
+    scope: str = scopes.WRITE
+    """What a caller must be allowed to be shown the tool; arguments may need more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,7 @@ class SurfaceTool(Tool):
     _surface: Surface = PrivateAttr()
     _body: Callable[[Any, Call], Awaitable[ToolResult]] = PrivateAttr()
     _input: type[Input] = PrivateAttr()
+    _scope: str = PrivateAttr()
 
     @classmethod
     def of(cls, surface: Surface, body: Callable[[Any, Call], Awaitable[ToolResult]]) -> "SurfaceTool":
@@ -137,7 +146,11 @@ class SurfaceTool(Tool):
             annotations=spec.hints,
         )
         made._surface, made._body, made._input = surface, body, input_
+        made._scope = spec.scope
         return made
+
+    def is_shown_to(self, principal: Principal) -> bool:
+        return self._scope in principal.scopes
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         call = Call(current_caller())
@@ -145,11 +158,17 @@ class SurfaceTool(Tool):
         status = "cancelled"
         self._surface.under_way += 1
         try:
-            result = await self._body(self._checked(arguments), call)
+            require(call, self._scope)
+            check_project(call.caller)
+            args = self._checked(arguments)
+            require(call, args.needs() or self._scope)
+            result = await self._body(args, call)
             status = "ok"
             return result
         except GatewayError as error:
             status = error.code
+            if call.caller.http is not None and (isinstance(error, LimitReached) or status == "insufficient_scope"):
+                call.caller.http.refusal = error
             return self._surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
             status = "crashed"
@@ -162,6 +181,7 @@ class SurfaceTool(Tool):
                 "call.served",
                 request_id=call.request_id,
                 tool=self.name,
+                caller=call.caller.subject if call.caller.principal is not LOCAL else None,
                 brain=call.brain,
                 route=call.route,
                 status=status,
@@ -181,9 +201,41 @@ def current_caller() -> Caller:
         request = get_http_request()
     except RuntimeError:
         return Caller()
-    ceiling: str | None = getattr(request.state, "brain", None)
-    preferred = request.headers.get("x-brain")
-    return Caller(ceiling=ceiling, preferred=preferred)
+    principal: Principal = getattr(request.state, "principal", LOCAL)
+    in_url: str | None = getattr(request.state, "brain", None)
+    only_project = principal.projects[0] if len(principal.projects) == 1 else None
+    return Caller(
+        principal.partition,
+        ceiling=principal.brain or in_url,
+        in_url=in_url,
+        preferred=request.headers.get("x-brain"),
+        principal=principal,
+        project=request.headers.get("x-project") or only_project,
+        http=getattr(request.state, "http", None),
+    )
+
+
+def check_project(caller: Caller) -> None:
+    """That a project is one of the caller's, before anybody signs that it is.
+
+    Raises:
+        GatewayError: forbidden.
+    """
+    if caller.project is not None and caller.principal is not LOCAL and caller.project not in caller.principal.projects:
+        raise GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
+
+
+def require(call: Call, scope: str) -> None:
+    """Let the call do what the scope allows, and no more.
+
+    Raises:
+        GatewayError: insufficient_scope, with all that is needed.
+    """
+    if scope not in call.caller.principal.scopes:
+        needed = [each for each in scopes.ORDER if each in scopes.granted([scope])]
+        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
+        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
+    call.scope = scope
 
 
 def idempotency_key() -> str | None:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from mcp_types import ToolAnnotations
 from pydantic import Field, StringConstraints, model_validator
 
+from gateway import scopes
 from gateway.operations import JsonObject
 from gateway.surfaces.base import Input, ToolSpec
 
@@ -92,6 +93,10 @@ class CreateBrainInput(Input):
     slug: Slug | None = None
     visibility: Literal["private", "tenant", "public"] = "private"
 
+    def needs(self) -> str | None:
+        # Others see what is in it.
+        return None if self.visibility == "private" else scopes.ADMIN
+
 
 class ListBrainsInput(Input):
     pass
@@ -170,6 +175,7 @@ SEARCH = ToolSpec(
     "namespace, and sort controls whether relevance or recency wins.",
     _result({"query": _STRING, "brain_id": _STRING, "hits": _HITS, "took_ms": _NUMBER}),
     _READS,
+    scopes.READ,
 )
 RECALL = ToolSpec(
     "memory_recall",
@@ -178,6 +184,7 @@ RECALL = ToolSpec(
     "memory-search surface. scope selects the memory namespace rather than a generic metadata filter.",
     _result(chunks=_OBJECTS, query=_STRING, brain_id=_STRING, hits=_HITS, took_ms=_NUMBER),
     _READS,
+    scopes.READ,
 )
 REMEMBER = ToolSpec(
     "memory_remember",
@@ -237,6 +244,7 @@ CONSOLIDATE = ToolSpec(
     "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune stale episodic memory).",
     _result({"result": {}}, **_RECEIPT),
     _hints(False, True, False, False),
+    scopes.ADMIN,
 )
 CREATE_BRAIN = ToolSpec(
     "memory_create_brain",
@@ -251,6 +259,7 @@ LIST_BRAINS = ToolSpec(
     "List all brains the caller has access to.",
     _result({"items": {"type": "array", "items": _object(_BRAIN)}}),
     _READS,
+    scopes.READ,
 )
 ASK = ToolSpec(
     "memory_ask",
@@ -265,4 +274,5 @@ ASK = ToolSpec(
         }
     ),
     _READS,
+    scopes.READ,
 )

@@ -31,6 +31,10 @@ class Breaker:
         self._next_probe: float | None = None
         """When the next one is let through; None while all are."""
 
+    @property
+    def is_open(self) -> bool:
+        return self._next_probe is not None
+
     @contextmanager
     def watched(self, failures: tuple[type[BaseException], ...]) -> Iterator[None]:
         """One request: let through or refused, and its end noted.

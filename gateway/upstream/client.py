@@ -16,6 +16,7 @@ from gateway.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations import READS, STORES, Args, JsonObject, JsonValue, Op
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.budget import Budget
+from gateway.upstream.credentials import Credentials, Endpoint, Static
 from gateway.upstream.detect import Answer, Detector
 from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
@@ -41,14 +42,6 @@ ANSWER_BYTES: Final = 64 * 1024 * 1024
 # What a request of a call gets that has used up its time: enough for a look at what became of it.
 _LAST_SECONDS: Final = 5.0
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where the platform is, and the bearer it wants."""
-
-    url: str
-    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +71,22 @@ class Upstream:
         *,
         http: httpx.AsyncClient | None = None,
         deadlines: Deadlines | None = None,
+        credentials: Credentials | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._detector = Detector(dialects, self._probed, clock=clock)
         self._endpoint = endpoint
+        self._credentials = credentials or Static()
         self._http = http or pooled_client()
         # Apart: however many answers are under way, nothing else waits for a connection.
         self._streams = http or pooled_client()
         self._deadlines = deadlines or Deadlines()
         self._budget = Budget(clock)
         self._breakers = {kind: Breaker(kind.value, clock) for kind in Kind}
+
+    def state(self) -> JsonObject:
+        """How the platform was of late: for each kind of request, whether it is being left alone."""
+        return {kind.value: "failing" if breaker.is_open else "ok" for kind, breaker in self._breakers.items()}
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -189,7 +188,7 @@ class Upstream:
             method,
             endpoint.url.rstrip("/") + path,
             content=None if method == "GET" else b"{}",
-            headers=_headers(endpoint, call) | ({} if method == "GET" else {"content-type": "application/json"}),
+            headers=self._headers(endpoint, call) | ({} if method == "GET" else {"content-type": "application/json"}),
         )
         async with self._bounded(Op.LIST_BRAINS, self._deadlines.probe):
             response = await self._http.send(request, stream=True)
@@ -199,7 +198,7 @@ class Upstream:
         endpoint = await self._endpoint()
         body = route.encode(args)
         content, headers = _content(body)
-        headers |= _headers(endpoint, call)
+        headers |= self._headers(endpoint, call)
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if op is Op.ASK else self._deadlines.of(op)
         return self._http.build_request(
             route.method,
@@ -210,6 +209,9 @@ class Upstream:
             headers=headers,
             timeout=httpx.Timeout(seconds, connect=self._deadlines.connect, pool=self._deadlines.connect),
         )
+
+    def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
+        return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call)}
 
     async def _exchange(self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict) -> JsonValue:
         async def attempted() -> tuple[httpx.Response, bytes]:
@@ -306,11 +308,6 @@ class Upstream:
                 raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
             yield frame
             due = loop.time() + self._deadlines.idle
-
-
-def _headers(endpoint: Endpoint, call: Call) -> dict[str, str]:
-    said = {"x-request-id": call.request_id}
-    return said if endpoint.token is None else {**said, "authorization": f"Bearer {endpoint.token}"}
 
 
 def _content(body: Body) -> tuple[bytes | None, dict[str, str]]:

@@ -17,7 +17,8 @@ from gateway.brain import Brain
 from gateway.errors import CATALOGUE
 from gateway.files import Roots
 from gateway.surfaces.memory import Memory
-from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.client import Deadlines, Upstream
+from gateway.upstream.credentials import Endpoint
 from tests.faults.faults import Fault, Kind, Request
 from tests.faults.proxy import Proxy, proxying
 from tests.faults.worlds import PAGE, URL, World

@@ -23,7 +23,8 @@ from gateway.brain import Brain
 from gateway.errors import CATALOGUE
 from gateway.surfaces.memory import Memory
 from gateway.upstream import sse
-from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.client import Deadlines, Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.platform import PLATFORM
 from gateway.upstream.transport import pooled_client

@@ -19,7 +19,8 @@ from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.files import Roots
 from gateway.page import Page
-from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.client import Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.dialect import Upload
 from gateway.upstream.platform import PLATFORM

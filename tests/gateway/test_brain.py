@@ -18,7 +18,8 @@ from gateway.errors import GatewayError
 from gateway.operations import Op
 from gateway.page import Page
 from gateway.upstream import retry
-from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.client import Deadlines, Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.platform import PLATFORM
 from tests.gateway.steps.inmemory import hurry

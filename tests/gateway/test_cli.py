@@ -161,7 +161,7 @@ def test_a_token_without_a_url_is_refused_and_not_repeated(environment: dict[str
 def test_listening_beyond_loopback_needs_a_token_and_an_empty_one_is_none(ran: Ran) -> None:
     assert complaint(ran["serve for all"], 2) == (
         "BRAINS_HOST is 0.0.0.0, which others can reach, and callers need no token: "
-        "set BRAINS_TOKEN, or listen on 127.0.0.1."
+        "set BRAINS_AUTH or BRAINS_TOKEN, or listen on 127.0.0.1."
     )
 
 

@@ -16,7 +16,8 @@ from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
 from gateway.finishing import Finishing
-from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.client import Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.platform import PLATFORM
 from tests.served import listening
 from tests.upstreams import Answer, Scripted

@@ -10,7 +10,7 @@ import pytest
 from fastmcp.client.client import CallToolResult
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 
-from gateway.http import HttpOptions, endpoint
+from gateway.http import Door, HttpOptions, endpoint
 from gateway.server import Gateway
 from gateway.settings import load
 from gateway.surfaces.memory import Memory
@@ -164,7 +164,7 @@ def test_a_configured_token_is_required_of_callers(tmp_path: Any, http: httpx.Cl
         ("POST", "/mcp", {"host": "evil.example"}, 421, "forbidden", "BRAINS_ALLOWED_HOSTS"),
         ("POST", "/mcp", {"origin": "https://evil.example"}, 403, "forbidden", "BRAINS_ALLOWED_ORIGINS"),
         ("GET", "/", {}, 404, "not_found", "/mcp"),
-        ("GET", "/mcp", {}, 405, "validation_error", "POST"),
+        ("GET", "/mcp", {"authorization": "Bearer right"}, 405, "validation_error", "POST"),
         ("POST", "/mcp", {"authorization": "Bearer right"}, 413, "payload_too_large", "BRAINS_MAX_BODY"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_refused_token_is_not_told_to_register_anew(tmp_path: Any, http: httpx
         call = raw_call("modern", "memory_list_brains", {})
         call["headers"]["authorization"] = "Bearer wrong"
         challenge = http.post(served.url + "/mcp", **call).headers["www-authenticate"]
-    assert challenge == 'Bearer error="invalid_token"'
+    assert challenge == 'Bearer error="invalid_token", scope="brains:read"'
 
 
 def test_mcps_own_refusals_pass_as_they_are(served: Served, http: httpx.Client) -> None:
@@ -270,6 +270,6 @@ def test_a_call_is_not_preceded_by_a_hidden_listing(tmp_path: Any, http: httpx.C
     gateway = Gateway(load(data_dir=tmp_path), roots=())
     mcp = gateway.server(Memory(gateway.brain))
     mcp.add_middleware(spy)
-    with listening(endpoint(mcp, gateway.running, HttpOptions(max_body=1_000_000))) as url:
+    with listening(endpoint(mcp, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:
         outcome(http.post(url + "/mcp", **raw_call("modern", "memory_search", {"query": "x", "brain": "main"})))
     assert spy.methods == ["tools/call"]

@@ -5,6 +5,7 @@ import json
 import re
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.caller import Call
 from gateway.errors import GatewayError
 from gateway.operations import JsonObject, Op
-from gateway.upstream.client import Deadlines, Endpoint, Upstream
+from gateway.upstream.client import Deadlines, Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.platform import PLATFORM
@@ -245,8 +247,7 @@ async def reaching(
     async def endpoint() -> Endpoint:
         return Endpoint(url, token)
 
-    timing = {} if clock is None else {"clock": clock}
-    upstream = Upstream(dialects or BOTH, endpoint, http=http, deadlines=deadlines, **timing)
+    upstream = Upstream(dialects or BOTH, endpoint, http=http, deadlines=deadlines, clock=clock or time.monotonic)
     try:
         yield upstream
     finally:

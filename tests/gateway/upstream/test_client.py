@@ -14,7 +14,8 @@ import pytest
 from gateway.caller import Call
 from gateway.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations import READS, Op
-from gateway.upstream.client import ANSWER_BYTES, Deadlines, Endpoint, Upstream
+from gateway.upstream.client import ANSWER_BYTES, Deadlines, Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.dialect import Dialect, Route, Upload
 from gateway.upstream.platform import PLATFORM
 from gateway.upstream.transport import pooled_client

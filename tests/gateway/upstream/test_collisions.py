@@ -12,7 +12,8 @@ from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
 from gateway.operations import Op
-from gateway.upstream.client import Endpoint, Upstream
+from gateway.upstream.client import Upstream
+from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
 from tests.daemons.fake import BRAIN, FakeDaemon, G
 from tests.served import listening

@@ -1,0 +1,1 @@
+"""Who may come in: tokens of ours, or those of an OAuth provider."""

@@ -1,0 +1,16 @@
+"""What a caller may do: three scopes, each with all of the one before."""
+
+from collections.abc import Iterable
+from typing import Final
+
+READ: Final = "brains:read"
+WRITE: Final = "brains:write"
+ADMIN: Final = "brains:admin"
+ORDER: Final = (READ, WRITE, ADMIN)
+ALL: Final = frozenset(ORDER)
+
+
+def granted(scopes: Iterable[str]) -> frozenset[str]:
+    """Those of ours among what a token has, and what they include."""
+    highest = max((ORDER.index(scope) for scope in scopes if scope in ALL), default=-1)
+    return frozenset(ORDER[: highest + 1])

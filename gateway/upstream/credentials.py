@@ -1,0 +1,89 @@
+"""What the gateway shows the platform: a token of its own, the caller's, or one it signs for the caller."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from joserfc import jwt
+
+from gateway import scopes
+from gateway.caller import Call
+from gateway.signing import SigningKeys
+from gateway.watched import WatchedFile
+
+TYP: Final = "brains-gw+jwt"
+_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the platform is, and the bearer it wants of a gateway that has one of its own."""
+
+    url: str
+    token: str | None = None
+
+
+class Credentials(Protocol):
+    def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
+        """The headers of one request, for the caller of this call alone."""
+        ...
+
+
+class Static:
+    """The same for all callers: for one user, or for one tenant."""
+
+    def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
+        return {} if endpoint.token is None else {"authorization": f"Bearer {endpoint.token}"}
+
+
+class Passthrough:
+    """The caller's own token, where the platform judges it itself. The only place that sees it."""
+
+    def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
+        token = call.caller.principal.token
+        return {} if token is None else {"authorization": f"Bearer {token}"}
+
+
+class Internal:
+    """Signed for each request: who calls, for which organization and project, and for how little."""
+
+    def __init__(
+        self,
+        keys: SigningKeys,
+        *,
+        issuer: str,
+        audience: str,
+        internal_key: WatchedFile[str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = keys
+        self._issuer, self._audience = issuer, audience
+        self._internal_key = internal_key
+        self._clock = clock
+
+    def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
+        bearer = {"authorization": f"Bearer {self._signed(call)}"}
+        if self._internal_key is None:
+            return bearer
+        return {**bearer, "x-internal-key": self._internal_key.value()}
+
+    def _signed(self, call: Call) -> str:
+        key, principal, now = self._keys.active(), call.caller.principal, int(self._clock())
+        claims = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": principal.subject,
+            "sub_iss": principal.issuer or None,
+            "act": {"client_id": principal.client} if principal.client else None,
+            "org_id": principal.org,
+            "project_id": call.caller.project,
+            # What this tool needs, and never more than the caller has.
+            "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.granted([call.scope])),
+            "txn": call.request_id,
+            "iat": now,
+            "exp": now + _SECONDS,
+        }
+        header = {"alg": key.algorithm, "kid": key.kid, "typ": TYP}
+        said = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(header, said, key.key, algorithms=[key.algorithm])
