@@ -352,7 +352,7 @@ class CallWork(Work):
         return self._means.locks.alone(name)
 
     def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
-        call = Call(self._call.caller, self._call.request_id, began=None)
+        call = Call(self._call.caller, self._call.request_id, self._call.scope, began=None)
         work = CallWork(call, self._means)
         self._means.after.start(name, lambda: job(work))
 

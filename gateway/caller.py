@@ -38,6 +38,8 @@ class Principal:
 
 
 LOCAL = Principal()
+# Whoever came in by a way that no door is on.
+NOBODY = Principal(subject="nobody", scopes=frozenset())
 
 
 @dataclass(slots=True)

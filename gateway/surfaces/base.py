@@ -16,7 +16,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from gateway import scopes
-from gateway.caller import LOCAL, Call, Caller, Principal
+from gateway.caller import LOCAL, NOBODY, Call, Caller, Principal
 from gateway.errors import GatewayError
 from gateway.limits import LimitReached
 from gateway.operations import JsonObject
@@ -201,7 +201,7 @@ def current_caller() -> Caller:
         request = get_http_request()
     except RuntimeError:
         return Caller()
-    principal: Principal = getattr(request.state, "principal", LOCAL)
+    principal: Principal = getattr(request.state, "principal", NOBODY)
     in_url: str | None = getattr(request.state, "brain", None)
     only_project = principal.projects[0] if len(principal.projects) == 1 else None
     return Caller(

@@ -134,7 +134,7 @@ def test_a_call_is_one_log_line_without_content_or_secrets(tmp_path: Path, era: 
         call("memory_search", query="canary", canary_argument=1)
 
     calls = [event for event in served.events() if event["event"] == "call.served"]
-    keys = {"event", "level", "timestamp", "request_id", "tool", "brain", "route", "status", "ms"}
+    keys = {"event", "level", "timestamp", "request_id", "tool", "caller", "brain", "route", "status", "ms"}
     assert [set(event) for event in calls] == [keys] * 5
     assert [(event["tool"], event["status"]) for event in calls] == [
         ("memory_remember", "ok"),
