@@ -21,7 +21,6 @@ from gateway.limits import Limits
 
 log = structlog.get_logger()
 
-_MCP: Final = re.compile(r"/mcp(/.*)?")
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
@@ -66,7 +65,7 @@ class Access:
         self._needs_token = needs_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _MCP.fullmatch(scope["path"]):
+        if scope["type"] != "http" or not f"{scope['path']}/".startswith("/mcp/"):
             await self._app(scope, receive, send)
             return
         try:

@@ -206,7 +206,7 @@ def current_caller() -> Caller:
     only_project = principal.projects[0] if len(principal.projects) == 1 else None
     return Caller(
         principal.partition,
-        ceiling=principal.brain or in_url,
+        ceiling=in_url if principal.brain is None else principal.brain,
         in_url=in_url,
         preferred=request.headers.get("x-brain"),
         principal=principal,
