@@ -44,10 +44,12 @@ clean: ## Remove the virtual environment and caches
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@command -v npm > /dev/null || { echo "make test-peers needs Node 20 or newer, with npm: install it first." >&2; exit 1; }
 	@# A native module is built against the headers that came with Node, where they did: nothing else is downloaded.
+	@# And for that Node, though npm runs the build with the newer one, which some peers need and bring along.
 	@prefix=$$(node -p "require('path').resolve(process.execPath, '../..')") && \
 	  if [ -f "$$prefix/include/node/node.h" ]; then export npm_config_nodedir="$$prefix"; fi && \
+	  export npm_config_target="$$(node -p process.versions.node)" && \
 	  cd $(PEERS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
-	@cd $(PEERS) && node -e "require('better-sqlite3')" 2> /dev/null || \
+	@cd $(PEERS) && node -e "new (require('better-sqlite3'))(':memory:')" 2> /dev/null || \
 	  { echo "The daemon's native module could not be built: install a C++ compiler, make and Node's headers." >&2; exit 1; }
 	@touch $@
 

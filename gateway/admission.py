@@ -29,7 +29,7 @@ class Admission:
 
     def __init__(self, app: ASGIApp, room: int, largest: int, body_seconds: float = _BODY_SECONDS) -> None:
         self._app = app
-        self._room, self._largest = max(room, largest), largest
+        self._room, self.largest = max(room, largest), largest
         self.body_seconds = body_seconds
         self.held = 0
         self._by_caller: defaultdict[str, int] = defaultdict(int)
@@ -41,7 +41,7 @@ class Admission:
         caller = scope.get("state", {}).get("principal", LOCAL).partition
         body = _Body(self, caller, receive, send)
         try:
-            body.expect(_announced(scope, self._largest))
+            body.expect(_announced(scope, self.largest))
             await self._app(scope, body.receive, body.send)
         except _Stopped:
             pass
@@ -51,13 +51,15 @@ class Admission:
             status, message = body.stopped
             log.warning("http.refused", status=status, path=scope["path"])
             error = GatewayError("upstream_unavailable", message, retry_after_seconds=_RETRY_SECONDS)
-            headers = {"retry-after": str(_RETRY_SECONDS), "connection": "close"}
+            # Whoever is slow is not waited for; others can still be told while they send.
+            hang_up = {"connection": "close"} if status == _TOO_SLOW[0] else {}
+            headers = {"retry-after": str(_RETRY_SECONDS), **hang_up}
             await JSONResponse(without_id(error), status, headers)(scope, receive, send)
 
     def has_room(self, caller: str, size: int) -> bool:
         """Room for all, of which one caller never has more than half, unless one body alone is as large."""
         mine = self._by_caller[caller] + size
-        return self.held + size <= self._room and mine <= max(self._room // 2, self._largest)
+        return self.held + size <= self._room and mine <= max(self._room // 2, self.largest)
 
     def count(self, caller: str, size: int) -> None:
         self.held += size
@@ -97,7 +99,8 @@ class _Body:
             raise self._stop(_TOO_SLOW) from None
         if message["type"] == "http.request":
             self._came += len(message.get("body", b""))
-            self.expect(self._came)
+            # What is too large for any call is refused by its size, elsewhere.
+            self.expect(min(self._came, self._admission.largest))
             self._whole = not message.get("more_body", False)
         return message
 

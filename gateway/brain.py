@@ -35,6 +35,7 @@ class Means:
     upstream: Upstream
     fetch: Fetch | None = None
     vet: Vet | None = None
+    shared: bool = False
     after: AfterAnswers = field(default_factory=AfterAnswers)
     locks: Locks = field(default_factory=Locks)
     finishing: Finishing = field(default_factory=Finishing)
@@ -64,7 +65,7 @@ class Brain:
         shared: bool = False,
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another."""
-        self._means = Means(upstream, fetch, vet)
+        self._means = Means(upstream, fetch, vet, shared=shared)
         self._directory = Directory(self._listed, default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()
@@ -81,6 +82,7 @@ class Brain:
         return self._roots is not None
 
     async def list_brains(self, call: Call) -> JsonObject:
+        await self._directory.check_url(call)
         return await self._directory.listing(call, self._named_page)
 
     async def create_brain(self, call: Call, name: str, slug: str | None, visibility: str) -> JsonObject:
@@ -107,7 +109,7 @@ class Brain:
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
     ) -> JsonObject:
-        self._limits.stored(call.caller.subject, len(content))
+        self._limits.stored(call.caller.subject, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
         document = {
@@ -128,7 +130,7 @@ class Brain:
         await self._directory.resolve(call, brain)
         roots = self._roots.of(names.caller_name(call.caller.subject)) if self._shared else self._roots
         content = await asyncio.to_thread(roots.read, path)
-        self._limits.stored(call.caller.subject, len(content))
+        self._limits.stored(call.caller.subject, content)
         return await self._serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
@@ -139,7 +141,7 @@ class Brain:
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
-        self._limits.stored(call.caller.subject, sum(len(message["content"]) for message in messages))
+        self._limits.stored(call.caller.subject, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
             "content": "# Transcript\n" + "".join(f"\n## {m['role']}\n\n{m['content']}\n" for m in messages),
@@ -167,7 +169,7 @@ class Brain:
         names.checked_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        self._limits.stored(call.caller.subject, sum(len(message["content"]) for message in messages))
+        self._limits.stored(call.caller.subject, *(message["content"] for message in messages))
         args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
         return await self._serve(call, brain, "append_messages", args)
 
@@ -245,7 +247,7 @@ class Brain:
 
     def _in_same_words(self, error: GatewayError) -> GatewayError:
         """Where callers are many, a brain that is not theirs is told as one that is not there."""
-        return GatewayError("no_brain") if self._shared and error.code == "forbidden" else error
+        return GatewayError("no_brain", extra=error.extra) if self._shared and error.code == "forbidden" else error
 
     async def _check(self, call: Call, operation: str, asked: str, answer: JsonObject) -> None:
         """That the answer is of the brain that was asked."""
@@ -320,6 +322,8 @@ class CallWork(Work):
         """Whether anything was sent that changes the brain."""
         self._call = call
         self._means = means
+        # Nobody waits for a stranger whose brain happens to have the same name.
+        self._tenant = call.caller.subject if means.shared else ""
         self._page: Args | None = None
 
     async def send(self, op: Op, args: Args) -> JsonObject:
@@ -349,12 +353,12 @@ class CallWork(Work):
             await self._means.vet(url)
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        return self._means.locks.alone(name)
+        return self._means.locks.alone(f"{self._tenant}:{name}")
 
     def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
         call = Call(self._call.caller, self._call.request_id, self._call.scope, began=None)
         work = CallWork(call, self._means)
-        self._means.after.start(name, lambda: job(work))
+        self._means.after.start(f"{self._tenant}:{name}", lambda: job(work))
 
     async def _fetched(self, url: str) -> Args:
         """The page, fetched once for all steps that might store it."""

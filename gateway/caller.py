@@ -36,6 +36,11 @@ class Principal:
         whole = json.dumps([self.issuer, self.subject, self.client, self.org], ensure_ascii=False)
         return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
+    @property
+    def person(self) -> str:
+        """Who it is, whatever client they use."""
+        return f"{self.issuer}\0{self.subject}"
+
 
 LOCAL = Principal()
 # Whoever came in by a way that no door is on.

@@ -25,7 +25,7 @@ from gateway.caller import Call
 from gateway.capabilities import capabilities
 from gateway.doctor import lines
 from gateway.errors import GatewayError
-from gateway.gates import check_platform, check_serving
+from gateway.gates import check_local, check_serving
 from gateway.http import HttpOptions, endpoint, leave_with_parent
 from gateway.operations import JsonObject
 from gateway.server import Gateway, own_fetch
@@ -55,7 +55,7 @@ def serve(settings: Settings, workers: int) -> None:
 
 def stdio(settings: Settings) -> None:
     """MCP over standard input and output, for the client that started us."""
-    check_platform(settings)
+    check_local(settings)
     _prepare(settings)
     roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
     gateway = Gateway(settings, roots=roots)
@@ -79,6 +79,7 @@ def stdio(settings: Settings) -> None:
 
 def doctor(settings: Settings, *, as_json: bool) -> bool:
     """Say what can be done with the platform that is configured; true when that is everything."""
+    check_local(settings)
     _prepare(settings.model_copy(update={"log_level": "error"}))
     roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
     gateway = Gateway(settings, roots=roots)

@@ -34,8 +34,8 @@ class Directory:
         self._list = list_
         self._default, self._guesses = default, guesses
         self._clock = clock
-        self._kept: dict[tuple[str, str | None], tuple[float, list[JsonObject]]] = {}
-        self._known_as: set[tuple[str, str, str]] = set()
+        self._kept: dict[tuple[str, str | None, str | None], tuple[float, list[JsonObject]]] = {}
+        self._known_as: set[tuple[str, str | None, str, str]] = set()
 
     async def resolve(self, call: Call, brain: str | None) -> str:
         """The URL's brain, the argument's, the header's, the configured one, or the first there is.
@@ -52,9 +52,7 @@ class Directory:
         ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
             names.checked_id(ceiling, "the brain in the URL")
-            if call.caller.in_url not in (None, ceiling):
-                in_url = names.checked_id(str(call.caller.in_url), "the brain in the URL")
-                await self._require_one(call, in_url, ceiling, "Your token is for another brain than the URL names.")
+            await self.check_url(call)
             if asked is not None and asked != ceiling:
                 await self._require_one(call, asked, ceiling, "This endpoint serves one brain only; leave `brain` out.")
             return ceiling, "named in the URL" if call.caller.principal.brain is None else "bound to the token"
@@ -69,6 +67,17 @@ class Directory:
         if self._default is not None:
             return self._default, DEFAULT
         return await self._first(call)
+
+    async def check_url(self, call: Call) -> None:
+        """That the brain in the URL is the one the token is bound to.
+
+        Raises:
+            GatewayError: forbidden.
+        """
+        ceiling, in_url = call.caller.ceiling, call.caller.in_url
+        if ceiling is not None and in_url not in (None, ceiling):
+            named = names.checked_id(str(in_url), "the brain in the URL")
+            await self._require_one(call, named, ceiling, "Your token is for another brain than the URL names.")
 
     async def id_of(self, call: Call, ref: str) -> str | None:
         """The id behind a slug, for platforms that take ids only; None when there is nothing better to try."""
@@ -107,7 +116,7 @@ class Directory:
 
     async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
         """Whether these are a slug and an id of one brain; looked up once, as ids do not change."""
-        key = (call.caller.subject, slug, brain_id)
+        key = (call.caller.subject, call.caller.project, slug, brain_id)
         if key not in self._known_as:
             if not await self._are_one(call, slug, brain_id):
                 return False
@@ -141,7 +150,7 @@ class Directory:
 
     async def _brains(self, call: Call) -> list[JsonObject]:
         # Below a ceiling there is one brain, and that is no list for anybody else.
-        key = (call.caller.subject, call.caller.ceiling)
+        key = (call.caller.subject, call.caller.project, call.caller.ceiling)
         kept = self._kept.get(key)
         if kept is not None and kept[0] > self._clock():
             return kept[1]

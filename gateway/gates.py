@@ -22,6 +22,19 @@ def check_serving(settings: Settings) -> None:
     check_platform(settings)
 
 
+def check_local(settings: Settings) -> None:
+    """That the platform can be called for the one who started us.
+
+    Raises:
+        BadSetting: the first thing that is not safe, and what to do.
+    """
+    if settings.upstream_auth == "passthrough":
+        raise BadSetting("BRAINS_UPSTREAM_AUTH is passthrough, and only over HTTP do callers bring a token to pass on.")
+    for sentence in _outbound(settings.model_copy(update={"auth": None})):
+        raise BadSetting(sentence)
+    check_platform(settings)
+
+
 def check_platform(settings: Settings) -> None:
     """That what is sent to the platform is nobody else's to read."""
     url = settings.upstream_url
@@ -39,6 +52,12 @@ def _inbound(settings: Settings) -> Iterator[str]:
         yield (
             f"BRAINS_HOST is {settings.host}, which others can reach, and callers need no token: "
             "set BRAINS_AUTH or BRAINS_TOKEN, or listen on 127.0.0.1."
+        )
+    public = urlsplit(settings.public_url or "").hostname
+    if public and not is_loopback_host(public) and settings.auth in {None, "none"} and settings.token is None:
+        yield (
+            f"BRAINS_PUBLIC_URL is {settings.public_url}, which others can reach, and callers need no token: "
+            "set BRAINS_AUTH or BRAINS_TOKEN."
         )
     if settings.auth == "tokens":
         yield from _readable(
@@ -81,6 +100,8 @@ def _outbound(settings: Settings) -> Iterator[str]:
         if settings.upstream_auth != "static":
             yield f"BRAINS_UPSTREAM_AUTH is {settings.upstream_auth} and there is no BRAINS_UPSTREAM_URL: set it."
         return
+    if settings.internal_key_file is not None and settings.upstream_auth != "internal":
+        yield "BRAINS_INTERNAL_KEY_FILE is set, and only BRAINS_UPSTREAM_AUTH=internal sends what is in it."
     match settings.upstream_auth:
         case "static" if settings.is_shared:
             yield (
@@ -128,8 +149,8 @@ def _readable(
 ) -> Iterator[str]:
     try:
         parse(path.read_bytes())
-        if secret and path.stat().st_mode & 0o007:
-            yield f"{variable} names {path}, which everybody on this machine can read: chmod 600 it."
+        if path.stat().st_mode & (0o007 if secret else 0o002):
+            yield f"{variable} names {path}, which everybody on this machine has access to: chmod 600 it."
     except OSError:
         yield f"{variable} names {path}, which cannot be read. {remedy}."
     except ValueError:

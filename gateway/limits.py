@@ -79,9 +79,12 @@ class Limits:
         if self._allowance is not None and (wait := self._use(caller).calls.take(1, self._clock())):
             raise LimitReached(f"More than {self._allowance.calls_per_second:g} calls a second. Slow down.", wait)
 
-    def stored(self, caller: str, size: int) -> None:
-        """Count bytes to be stored."""
-        if self._allowance is not None and (wait := self._use(caller).bytes.take(size, self._clock())):
+    def stored(self, caller: str, *contents: str | bytes) -> None:
+        """Count what is to be stored, in bytes."""
+        if self._allowance is None:
+            return
+        size = sum(len(c) if isinstance(c, bytes) else len(c.encode("utf-8", "replace")) for c in contents)
+        if wait := self._use(caller).bytes.take(size, self._clock()):
             most = self._allowance.bytes_per_minute / 1_048_576
             raise LimitReached(f"More than {most:g} MiB a minute are to be stored. Wait a little.", wait)
 

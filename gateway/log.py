@@ -19,7 +19,7 @@ def configure(level: str, format_: str) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _without_message,
-        structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(),
+        *([_printable, structlog.dev.ConsoleRenderer()] if readable else [structlog.processors.JSONRenderer()]),
     ]
     structlog.configure(
         processors=processors,
@@ -41,6 +41,15 @@ def _without_message(_logger: Any, _method: str, event: structlog.typing.EventDi
     return event
 
 
+def _printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Nothing that a terminal would act on."""
+    return {name: _escaped(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class _ToStructlog(logging.Handler):
     """Hands records of the standard library to structlog."""
 
@@ -55,7 +64,9 @@ class _ToStructlog(logging.Handler):
 
 def _message(record: logging.LogRecord) -> str:
     try:
-        return record.getMessage()
+        said = record.getMessage()
+        # Of a task that nobody waited for it goes on with the words of its failure.
+        return said.partition("\n")[0] if record.name == "asyncio" else said
     except (KeyError, TypeError, ValueError):  # a library's own slip must not fail the call it was made in
         return str(record.msg)
 

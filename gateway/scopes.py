@@ -14,3 +14,8 @@ def granted(scopes: Iterable[str]) -> frozenset[str]:
     """Those of ours among what a token has, and what they include."""
     highest = max((ORDER.index(scope) for scope in scopes if scope in ALL), default=-1)
     return frozenset(ORDER[: highest + 1])
+
+
+def including(scope: str) -> list[str]:
+    """A scope and all it includes, least first."""
+    return list(ORDER[: ORDER.index(scope) + 1])

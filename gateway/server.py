@@ -71,6 +71,7 @@ class Gateway:
             self._endpoint,
             deadlines=_deadlines(settings),
             credentials=_credentials(settings, self._keys),
+            shared=settings.is_shared,
         )
         self.brain = Brain(
             self._upstream,
@@ -201,7 +202,8 @@ def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | No
 def _resource(settings: Settings) -> Resource | None:
     if settings.auth != "jwt":
         return None
-    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url))
+    login = f"brains:{settings.login_scope}"
+    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url), login)
 
 
 def _allowance(settings: Settings) -> Allowance:

@@ -17,6 +17,9 @@ from gateway.names import checked_id
 
 PREFIX = "BRAINS_"
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
+# A star stands for what is before a name, never for any name.
+_HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
 _NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 
@@ -121,6 +124,9 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, description="Root of this gateway as callers see it, `https://brains.example`."
     )
+    login_scope: Literal["read", "write", "admin"] = Field(
+        "write", description="What clients are told to ask for when they log in; more is asked for when it is needed."
+    )
     org_claim: str = Field("org_id", description="Claim of an access token that names the organization.")
     projects_claim: str = Field("projects", description="Claim that lists the projects a caller may choose.")
     single_tenant: bool = Field(
@@ -192,7 +198,9 @@ class Settings(BaseSettings):
         "auto", description="`auto` is text on a terminal and JSON otherwise."
     )
 
-    @field_validator("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", mode="before")
+    @field_validator(
+        "dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope", mode="before"
+    )
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
@@ -206,14 +214,14 @@ class Settings(BaseSettings):
     @field_validator("allowed_hosts")
     @classmethod
     def _are_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any("/" in name for name in value):
-            raise ValueError("must be host names alone, for example brains.example,localhost")
+        if not all(_HOST_NAME.fullmatch(name) for name in value):
+            raise ValueError("must be host names alone, for example brains.example,*.brains.example")
         return value
 
     @field_validator("allowed_origins")
     @classmethod
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any("://" not in origin for origin in value):
+        if not all(_ORIGIN.fullmatch(origin) for origin in value):
             raise ValueError("must be origins with their scheme, for example https://app.example")
         return value
 

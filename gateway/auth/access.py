@@ -33,6 +33,8 @@ class Resource:
     audience: str
     issuer: str
     public_url: str
+    login_scope: str = scopes.READ
+    """What is asked for at first. With read alone the tools that write are not shown, and nobody steps up."""
 
     def metadata(self) -> Mapping[str, Any]:
         return {
@@ -65,8 +67,16 @@ class Access:
         self._needs_token = needs_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not f"{scope['path']}/".startswith("/mcp/"):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if scope["path"] != "/mcp" and not scope["path"].startswith("/mcp/"):
+            # Nothing else is behind the door: routers below may read a path in ways of their own.
+            await Response(status_code=404)(scope, receive, send)
+            return
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            # The guard looked at one of them; a proxy may have meant the other.
+            await Response(status_code=421)(scope, receive, send)
             return
         try:
             principal = await self._principal(scope)
@@ -100,12 +110,13 @@ class Access:
         assert self._inbound is not None
         brought = any(name == b"authorization" for name, _ in scope["headers"])
         wrong = "This token is not valid here: it is wrong, expired, revoked or meant for another. " if brought else ""
+        login = scopes.READ if self._resource is None else self._resource.login_scope
         return JSONResponse(
             {"code": "unauthorized", "message": wrong + self._inbound.wants, "retryable": False},
             401,
             {
                 "www-authenticate": challenge(
-                    self._resource, scope["path"], "invalid_token" if brought else None, [scopes.READ]
+                    self._resource, scope["path"], "invalid_token" if brought else None, scopes.including(login)
                 )
             },
         )

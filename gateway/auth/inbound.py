@@ -66,7 +66,8 @@ class AnyToken:
     wants = "Send a token of the platform's: Authorization: Bearer <token>."
 
     async def principal(self, token: str) -> Principal:
-        return Principal(subject=f"token:{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()}", token=token)
+        hashed = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        return Principal(issuer="brains-gateway:any", subject=hashed, token=token)
 
     async def problem(self) -> str | None:
         return None

@@ -5,11 +5,12 @@ import binascii
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joserfc import jwt
+from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import Key
 
@@ -28,6 +29,8 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     **dict.fromkeys(("EdDSA", "Ed25519"), "OKP"),
 }
+# Header fields that nobody knows are ignored, as RFC 7515 has it; `crit` is refused before.
+_REGISTRIES: Final = {name: jws.JWSRegistry(algorithms=[name], strict_check_header=False) for name in _KINDS}
 _ACCESS_TOKEN_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 # What access tokens are called by providers that have no name of their own for them.
 _PLAIN_TYPES: Final = frozenset({"jwt", "application/jwt"})
@@ -66,8 +69,9 @@ class JwtInbound:
         self._clock = clock
 
     async def principal(self, token: str) -> Principal:
-        header = _header_of(token)
-        claims = self._verified(token, header, await self._candidates(header))
+        header, claims = _read(token)
+        keys = await self._candidates(header)
+        _verify(token, str(header["alg"]), keys)
         self._check(header, claims)
         return self._principal(claims, token)
 
@@ -89,14 +93,6 @@ class JwtInbound:
         if not keys or (kid is None and len(keys) > 1):
             raise Refused("no such key")
         return keys
-
-    def _verified(self, token: str, header: Mapping[str, Any], keys: list[Key]) -> Mapping[str, Any]:
-        for key in keys:
-            try:
-                return jwt.decode(token, key, algorithms=[header["alg"]]).claims
-            except (JoseError, ValueError, TypeError):
-                continue
-        raise Refused("signature")
 
     def _check(self, header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
         now, typ = self._clock(), header.get("typ", "JWT")
@@ -154,13 +150,13 @@ class JwtInbound:
         return org
 
 
-def _header_of(token: str) -> Mapping[str, Any]:
-    """The header of a token in its one canonical spelling."""
+def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Header and claims of a token in its one canonical spelling, not verified yet."""
     if (parts := _COMPACT.fullmatch(token)) is None:
         raise Refused("not a JWT")
     try:
         decoded = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts.groups()]
-        header = json.loads(decoded[0], object_pairs_hook=_once)
+        header, claims = (json.loads(part, object_pairs_hook=_once) for part in decoded[:2])
     except (ValueError, binascii.Error, RecursionError):
         raise Refused("not a JWT") from None
     if any(
@@ -168,9 +164,17 @@ def _header_of(token: str) -> Mapping[str, Any]:
         for raw, part in zip(decoded, parts.groups(), strict=True)
     ):
         raise Refused("spelling")
-    if not isinstance(header, dict) or "crit" in header:
+    if not isinstance(header, dict) or not isinstance(claims, dict) or {"crit", "b64"} & header.keys():
         raise Refused("header")
-    return header
+    return header, claims
+
+
+def _verify(token: str, algorithm: str, keys: Sequence[Key]) -> None:
+    for key in keys:
+        with suppress(JoseError, ValueError, TypeError, RecursionError):
+            jws.deserialize_compact(token, key, registry=_REGISTRIES[algorithm])
+            return
+    raise Refused("signature")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -181,7 +185,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fits(key: Key, algorithm: str) -> bool:
-    return key.get("alg") in (None, algorithm) or {key.get("alg"), algorithm} == {"EdDSA", "Ed25519"}
+    return key.get("alg") in (None, algorithm)
 
 
 def _moment(said: Any) -> float | None:

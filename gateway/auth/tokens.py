@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from gateway import scopes
 from gateway.auth.inbound import Refused
@@ -37,9 +37,9 @@ class Record(BaseModel):
     brain: str | None = None
     org: str | None = None
     projects: tuple[str, ...] = ()
-    created: datetime
-    expires: datetime | None = None
-    revoked: datetime | None = None
+    created: AwareDatetime
+    expires: AwareDatetime | None = None
+    revoked: AwareDatetime | None = None
 
     def state(self, now: datetime) -> str:
         if self.revoked is not None:

@@ -159,7 +159,6 @@ class SurfaceTool(Tool):
         self._surface.under_way += 1
         try:
             require(call, self._scope)
-            check_project(call.caller)
             args = self._checked(arguments)
             require(call, args.needs() or self._scope)
             result = await self._body(args, call)
@@ -215,7 +214,7 @@ def current_caller() -> Caller:
     )
 
 
-def check_project(caller: Caller) -> None:
+def _check_project(caller: Caller) -> None:
     """That a project is one of the caller's, before anybody signs that it is.
 
     Raises:
@@ -229,12 +228,13 @@ def require(call: Call, scope: str) -> None:
     """Let the call do what the scope allows, and no more.
 
     Raises:
-        GatewayError: insufficient_scope, with all that is needed.
+        GatewayError: insufficient_scope, with all that is needed; forbidden for a project that is not theirs.
     """
     if scope not in call.caller.principal.scopes:
-        needed = [each for each in scopes.ORDER if each in scopes.granted([scope])]
+        needed = scopes.including(scope)
         message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
         raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
+    _check_project(call.caller)
     call.scope = scope
 
 

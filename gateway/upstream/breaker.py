@@ -9,24 +9,30 @@ from typing import Final
 import structlog
 
 from gateway.errors import GatewayError
-from gateway.upstream.window import Window
+from gateway.upstream.window import SECONDS, Window
 
 log = structlog.get_logger()
 
 _LEAST: Final = 20
 _FAILING: Final = 0.5
 _PROBE_SECONDS: Final = 5.0
+_LEAST_PEOPLE: Final = 2
+_PEOPLE: Final = 100
 
 
 class Breaker:
     """Open once half of twenty requests or more failed within ten seconds; a success closes it again.
 
-    While it is open, one request every five seconds is let through to see.
+    While it is open, one request every five seconds is let through to see. Where callers are many, one of them alone
+    cannot open it: whatever they ask for that fails, the others may ask for something else.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, *, shared: bool = False) -> None:
         self._name = name
         self._clock = clock
+        self._shared = shared
+        self._failing: dict[str, float] = {}
+        """Who met a failure, and when last."""
         self._recent = Window(clock)
         self._next_probe: float | None = None
         """When the next one is let through; None while all are."""
@@ -36,7 +42,7 @@ class Breaker:
         return self._next_probe is not None
 
     @contextmanager
-    def watched(self, failures: tuple[type[BaseException], ...]) -> Iterator[None]:
+    def watched(self, failures: tuple[type[BaseException], ...], person: str = "") -> Iterator[None]:
         """One request: let through or refused, and its end noted.
 
         Raises:
@@ -46,16 +52,24 @@ class Breaker:
         try:
             yield
         except failures:
-            self.failed()
+            self.failed(person)
             raise
         self._succeeded()
 
-    def failed(self) -> None:
+    def failed(self, person: str = "") -> None:
         self._recent.add(one=1, other=1)
+        if len(self._failing) > _PEOPLE:
+            self._failing.clear()
+        self._failing[person] = self._clock()
         requests, failures = self._recent.counts()
-        if self._next_probe is None and requests >= _LEAST and failures >= requests * _FAILING:
+        fails = requests >= _LEAST and failures >= requests * _FAILING
+        if self._next_probe is None and fails and not self._is_one_persons():
             self._next_probe = self._clock() + _PROBE_SECONDS
             log.warning("upstream.left_alone", kind=self._name, requests=requests, failures=failures)
+
+    def _is_one_persons(self) -> bool:
+        since = self._clock() - SECONDS
+        return self._shared and sum(at > since for at in self._failing.values()) < _LEAST_PEOPLE
 
     def _succeeded(self) -> None:
         if self._next_probe is not None:

@@ -72,6 +72,7 @@ class Upstream:
         http: httpx.AsyncClient | None = None,
         deadlines: Deadlines | None = None,
         credentials: Credentials | None = None,
+        shared: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._detector = Detector(dialects, self._probed, clock=clock)
@@ -82,7 +83,7 @@ class Upstream:
         self._streams = http or pooled_client()
         self._deadlines = deadlines or Deadlines()
         self._budget = Budget(clock)
-        self._breakers = {kind: Breaker(kind.value, clock) for kind in Kind}
+        self._breakers = {kind: Breaker(kind.value, clock, shared=shared) for kind in Kind}
 
     def state(self) -> JsonObject:
         """How the platform was of late: for each kind of request, whether it is being left alone."""
@@ -249,14 +250,15 @@ class Upstream:
         lost: list[BaseException] | None = None,
     ) -> tuple[httpx.Response, bytes]:
         """The answer of the last attempt there was. Those that may have arrived are noted as `lost`."""
-        caller, breaker = call.caller.subject, self._breakers[POLICIES[op].kind]
+        caller, person = call.caller.subject, call.caller.principal.person
+        breaker = self._breakers[POLICIES[op].kind]
         attempts = retrying(op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
         self._budget.sent(caller)
-        async with self._bounded(op, seconds):
+        async with self._bounded(op, seconds, person):
             try:
                 async for attempt in attempts:
                     with attempt:
-                        with breaker.watched(FAILURES), noted_if_lost([] if lost is None else lost):
+                        with breaker.watched(FAILURES, person), noted_if_lost([] if lost is None else lost):
                             response, body = await attempted()
                             raise_if_turned_away(response, body)
                         raise_if_worth_another(op, response, body)
@@ -276,20 +278,21 @@ class Upstream:
         return min(own, max(left, _LAST_SECONDS))
 
     @asynccontextmanager
-    async def _bounded(self, op: Op, seconds: float) -> AsyncIterator[None]:
+    async def _bounded(self, op: Op, seconds: float, person: str = "") -> AsyncIterator[None]:
         """So long for what is in the block; what HTTP raises there leaves in our words."""
         try:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError as error:
-            self._breakers[POLICIES[op].kind].failed()
+            self._breakers[POLICIES[op].kind].failed(person)
             raise _lost(op, GatewayError("timeout"), Doubt.LATE) from error
         except Collided as error:
             # Whoever won may have written the very same.
             raise Unsure(GatewayError("upstream_error"), Doubt.ANSWERED) from error
         except httpx.HTTPError as error:
-            # What kind of failure, and the system's words for it: callers hear neither.
-            log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=str(error)[:200])
+            # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
+            reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]
+            log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=reason)
             if isinstance(error, httpx.ConnectError):
                 self._detector.distrust()
             raise _from_transport_failure(op, error) from error

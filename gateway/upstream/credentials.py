@@ -77,7 +77,8 @@ class Internal:
             "sub_iss": principal.issuer or None,
             "act": {"client_id": principal.client} if principal.client else None,
             "org_id": principal.org,
-            "project_id": call.caller.project,
+            # Signed, it counts as verified: so it must be one that the caller's own token names.
+            "project_id": call.caller.project if call.caller.project in principal.projects else None,
             # What this tool needs, and never more than the caller has.
             "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.granted([call.scope])),
             "txn": call.request_id,

@@ -1,0 +1,137 @@
+"""One tenant with slow names and slow answers, and the others: how long their searches take with it and without it."""
+
+import asyncio
+import socket
+import statistics
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.conftest import eventually
+from tests.served import Era
+from tests.tenants.people import House, Person, house, result_of
+
+ERAS: tuple[Era, ...] = ("modern", "legacy")
+# One tenant by many clients: each of them has limits of its own.
+NOISY = [Person("noisy", f"client{n}", "red") for n in range(10)]
+OTHERS = [Person(f"other{n}", "web", "red") for n in range(4)]
+ROUNDS, SEARCHES, REPEATS = 3, 60, 4
+SLOW = ".slow.example"
+SECONDS = 40
+
+
+class SlowNames:
+    """The system's own look-ups, except that some names take long and lead nowhere."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.waiting = 0
+        self.known: dict[str, str] = {}
+        self._real = socket.getaddrinfo
+
+    def __call__(self, host: Any, *arguments: Any, **options: Any) -> Any:
+        host = self.known.get(host, host)
+        if not str(host).endswith(SLOW):
+            return self._real(host, *arguments, **options)
+        self.waiting += 1
+        self.over.wait(SECONDS)
+        self.waiting -= 1
+        raise socket.gaierror(socket.EAI_AGAIN, "slow")
+
+
+@pytest.fixture
+def slow_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
+    slow = SlowNames()
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    yield slow
+    slow.over.set()
+
+
+@pytest.fixture
+def street(tmp_path: Path, slow_names: SlowNames) -> Iterator[House]:
+    with house(tmp_path, [*NOISY, *OTHERS], asks_at_once=8) as found:
+        found.platform.hangs_up = True
+        yield found
+
+
+async def search(full: House, http: httpx.AsyncClient, person: Person, n: int) -> float:
+    """Seconds that a search takes which succeeds."""
+    started = time.perf_counter()
+    answer = await full.call(http, person, ERAS[n % 2], "memory_search", {"query": "x", "brain": "notes"})
+    took = time.perf_counter() - started
+    assert answer.status_code == 200
+    assert not result_of(answer)["isError"], answer.text
+    return took
+
+
+async def p95(full: House, http: httpx.AsyncClient) -> float:
+    """Of the searches of all others, each of whom has one under way at a time."""
+
+    async def of_one(person: Person) -> list[float]:
+        return [await search(full, http, person, n) for n in range(SEARCHES // len(OTHERS))]
+
+    taken = [seconds for found in await asyncio.gather(*map(of_one, OTHERS)) for seconds in found]
+    return statistics.quantiles(taken, n=20)[-1]
+
+
+@asynccontextmanager
+async def noise(full: House, kind: str, slow_names: SlowNames) -> AsyncIterator[None]:
+    """As much as the tenant may have under way, begun again as soon as it ends, until the block is left."""
+    tool, at_once = ("memory_ask", 8) if kind == "asks" else ("memory_ingest_url", 2)
+    begun, seen = 0, list[int]()
+    if kind == "asks":
+        full.platform.stalled.add("noisy")
+
+    async def insist(http: httpx.AsyncClient, person: Person, n: int) -> None:
+        nonlocal begun
+        while True:
+            begun += 1
+            said = {"query": "x"} if tool == "memory_ask" else {"url": f"https://n{n}{SLOW}/"}
+            answer = await full.call(http, person, ERAS[n % 2], tool, {**said, "brain": "notes"})
+            assert answer.status_code == 200
+
+    async def is_loud() -> bool:
+        """All have begun, and for a while no more of them came to be waiting: the work of beginning is over."""
+        seen.append(full.platform.waiting if kind == "asks" else slow_names.waiting)
+        return begun >= at_once * len(NOISY) and seen[-1] > 0 and seen[-5:] == [seen[-1]] * 5
+
+    async with httpx.AsyncClient(timeout=120, trust_env=False, limits=httpx.Limits(max_connections=500)) as http:
+        tasks = [asyncio.create_task(insist(http, person, n)) for person in NOISY for n in range(at_once)]
+        try:
+            await eventually(is_loud)
+            yield
+            assert not any(task.done() for task in tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            full.platform.stalled.clear()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("kind", ["names", "asks"])
+async def test_a_slow_tenant_does_not_slow_down_the_searches_of_others(
+    street: House, slow_names: SlowNames, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quiet and noisy by turns in one process. A busy machine may spoil a comparison, but not all of them."""
+    ratios: list[float] = []
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        await p95(street, http)
+        while len(ratios) < REPEATS and (not ratios or min(ratios) > 2):
+            quiet, noisy = [], []
+            for _ in range(ROUNDS):
+                quiet.append(await p95(street, http))
+                async with noise(street, kind, slow_names):
+                    noisy.append(await p95(street, http))
+            ratios.append(statistics.median(noisy) / statistics.median(quiet))
+            in_ms = [round(statistics.median(found) * 1000, 1) for found in (quiet, noisy)]
+            with capsys.disabled():
+                print(f"\nslow {kind}: p95 {in_ms[0]} ms quiet, {in_ms[1]} ms noisy: {ratios[-1]:.2f}")  # noqa: T201
+    assert min(ratios) <= 2
+    assert street.platform.odd == []
