@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
+
 # Before anything imports FastMCP: its own logging would be set up at import.
 os.environ["FASTMCP_LOG_ENABLED"] = "false"
 os.environ["FASTMCP_CHECK_FOR_UPDATES"] = "off"

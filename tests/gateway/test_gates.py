@@ -29,7 +29,7 @@ INTERNAL = {
     **UPSTREAM,
     "BRAINS_UPSTREAM_AUTH": "internal",
     "BRAINS_UPSTREAM_AUDIENCE": "https://platform.example",
-    "BRAINS_PUBLIC_URL": "https://me.example",
+    "BRAINS_PUBLIC_URL": "http://127.0.0.1:8787",
     "BRAINS_SIGNING_KEYS_FILE": "{keys}",
 }
 PASSTHROUGH = {**UPSTREAM, "BRAINS_UPSTREAM_AUTH": "passthrough"}
@@ -204,6 +204,16 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         {**INTERNAL, "BRAINS_UPSTREAM_URL": ""},
         "BRAINS_UPSTREAM_AUTH",
         "no BRAINS_UPSTREAM_URL: set it",
+    ),
+    "a public address and no token": (
+        {"BRAINS_PUBLIC_URL": "https://me.example"},
+        "BRAINS_PUBLIC_URL",
+        "set BRAINS_AUTH or BRAINS_TOKEN",
+    ),
+    "a shared secret that nobody sends": (
+        {**UPSTREAM, "BRAINS_INTERNAL_KEY_FILE": "{keys}"},
+        "BRAINS_INTERNAL_KEY_FILE",
+        "BRAINS_UPSTREAM_AUTH=internal",
     ),
     "passed through to the embedded brain": (
         {"BRAINS_UPSTREAM_AUTH": "passthrough"},

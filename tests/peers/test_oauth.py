@@ -57,7 +57,8 @@ def test_a_client_that_knows_only_the_url_finds_the_provider_and_logs_in(stage: 
     assert told["resource_metadata"] == f"{stage.gateway.url}/.well-known/oauth-protected-resource{path}"
     resource = document(told["resource_metadata"])
     assert resource["resource"] == stage.gateway.audience
-    assert told["scope"] in resource["scopes_supported"] == [READ, WRITE, ADMIN]
+    assert told["scope"].split() == [READ, WRITE]
+    assert resource["scopes_supported"] == [READ, WRITE, ADMIN]
     (issuer,) = resource["authorization_servers"]
     metadata = document(f"{issuer}/.well-known/openid-configuration")
     assert metadata["issuer"] == issuer == stage.provider.issuer
@@ -202,7 +203,7 @@ def test_a_token_of_the_wrong_kind_is_told_to_log_in_again(others: Others, era: 
     assert answer.json()["code"] == "unauthorized"
     assert challenge_of(answer) == {
         "error": "invalid_token",
-        "scope": READ,
+        "scope": f"{READ} {WRITE}",
         "resource_metadata": f"{gateway.url}/.well-known/oauth-protected-resource/mcp",
     }
     assert gateway.reasons()[refused_before:] == [reason]

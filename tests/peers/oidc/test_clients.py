@@ -21,6 +21,8 @@ from tests.peers.oidc.provider import HERE, NODE
 
 PACKAGES = HERE.parent / "node_modules"
 CLIENT_SECONDS = 60
+# What the gateway tells clients to ask for at first.
+LOGIN = {"brains:read", "brains:write"}
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +81,20 @@ def titles(found: dict[str, Any]) -> list[str]:
     return [hit["title"] for hit in found["hits"]]
 
 
-async def test_mcp_remote_logs_in_and_steps_up_when_it_wants_to_write(stage: Stage, desk: Desk) -> None:
+async def test_mcp_remote_logs_in_and_steps_up_when_it_needs_to(stage: Stage, desk: Desk) -> None:
     program = [str(PACKAGES / "mcp-remote" / "dist" / "proxy.js"), stage.gateway.audience, "--host", "127.0.0.1"]
     log = desk.home / "mcp-remote.log"
     transport = StdioTransport("node", program, env=desk.environment, keep_alive=False, log_file=log)
     async with Client(transport, timeout=CLIENT_SECONDS, init_timeout=CLIENT_SECONDS) as client:
         search = {"brain": stage.brain, "query": "otters"}
         assert titles(structured(await client.call_tool("memory_search", search))) == ["Otters"]
-        assert desk.asked_for(stage) == [{"brains:read"}]
         note = {"brain": stage.brain, "content": "# Herons\n\nHerons stand on one leg."}
         assert structured(await client.call_tool("memory_remember", note))["outcome"] == "stored"
-        assert desk.asked_for(stage) == [{"brains:read"}, {"brains:read", "brains:write"}]
         search = {"brain": stage.brain, "query": "herons"}
         assert titles(structured(await client.call_tool("memory_search", search))) == ["Herons"]
+        assert desk.asked_for(stage) == [LOGIN]
+        assert structured(await client.call_tool("memory_consolidate", {"brain": stage.brain}))["outcome"] == "stored"
+        assert desk.asked_for(stage) == [LOGIN, {*LOGIN, "brains:admin"}]
 
 
 def inspected(stage: Stage, desk: Desk, tool: str, arguments: dict[str, str], *flags: str) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def test_the_inspector_logs_in_remembers_and_finds(stage: Stage, desk: Desk, era
     search = {"brain": stage.brain, "query": f"newts {era}"}
     found = inspected(stage, desk, "memory_search", search, "--protocol-era", era)
     assert note["content"] in [hit["content"] for hit in payload(found)["hits"]]
-    assert {"brains:read", "brains:write"} <= desk.asked_for(stage)[0]
+    assert desk.asked_for(stage)[0] >= LOGIN
 
 
 def payload(printed: dict[str, Any]) -> dict[str, Any]:
@@ -122,4 +125,4 @@ def test_the_fastmcp_command_line_logs_in_and_finds(stage: Stage, desk: Desk) ->
     command = [program, "call", stage.gateway.audience, "memory_search", "--input-json", arguments]
     found = desk.run(*command, "--auth", "oauth", "--json")
     assert titles(found["structured_content"]) == ["Otters"]
-    assert desk.asked_for(stage) == [{"brains:read"}]
+    assert desk.asked_for(stage) == [LOGIN]
