@@ -31,7 +31,7 @@ from gateway.operations import JsonObject
 from gateway.settings import Settings
 from gateway.signing import SigningKeys
 from gateway.startup import CannotStart
-from gateway.surfaces.base import Surface, SurfaceTool, current_caller, require
+from gateway.surfaces.base import Surface, SurfaceTool, current_caller, require, tell_http
 from gateway.upstream.client import Deadlines, Upstream
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.daemon import DAEMON
@@ -111,8 +111,7 @@ class Gateway:
             try:
                 require(call, scopes.READ)
             except GatewayError as error:
-                if call.caller.http is not None:
-                    call.caller.http.refusal = error
+                tell_http(call, error)
                 raise ResourceError(str(error)) from None
             return json.dumps(await capabilities(self.brain, surface, call), ensure_ascii=False)
 

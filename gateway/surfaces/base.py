@@ -166,8 +166,7 @@ class SurfaceTool(Tool):
             return result
         except GatewayError as error:
             status = error.code
-            if call.caller.http is not None and (isinstance(error, LimitReached) or status == "insufficient_scope"):
-                call.caller.http.refusal = error
+            tell_http(call, error)
             return self._surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
             status = "crashed"
@@ -222,6 +221,12 @@ def _check_project(caller: Caller) -> None:
     """
     if caller.project is not None and caller.principal is not LOCAL and caller.project not in caller.principal.projects:
         raise GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
+
+
+def tell_http(call: Call, error: GatewayError) -> None:
+    """Note a refusal that HTTP has a status for."""
+    if call.caller.http is not None and (isinstance(error, LimitReached) or error.code == "insufficient_scope"):
+        call.caller.http.refusal = error
 
 
 def require(call: Call, scope: str) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import json
-import logging
 import re
 import socketserver
 import threading
@@ -15,7 +14,6 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from gateway import log
@@ -199,16 +197,6 @@ async def test_what_a_platform_says_that_is_no_http_is_not_in_the_log(name: str)
         platform.shutdown()
     assert "zqUpstreamToken" not in f"{error} {error.as_json('')}"
     assert "zqUpstreamToken" not in str(logs)
-
-
-@pytest.fixture
-def _logging_as_it_was() -> Iterator[None]:
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    structlog.configure(**before)
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.mark.usefixtures("_logging_as_it_was")

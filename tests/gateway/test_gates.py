@@ -1,6 +1,5 @@
 """What is not safe does not start: exit code 2, and one sentence that names the variable and says what to do."""
 
-import logging
 import os
 import socket
 import subprocess
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import structlog
 from starlette.applications import Starlette
 
 from gateway import administration, cli
@@ -34,6 +32,8 @@ INTERNAL = {
 }
 PASSTHROUGH = {**UPSTREAM, "BRAINS_UPSTREAM_AUTH": "passthrough"}
 TOKENS = {"BRAINS_AUTH": "tokens", "BRAINS_TOKENS_FILE": "{tokens}"}
+
+pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +61,6 @@ def taken() -> Iterator[int]:
     """A port that somebody else has: whoever gets so far as to want it is past the gates."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         yield bound.getsockname()[1]
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    structlog.configure(**before)
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @dataclass

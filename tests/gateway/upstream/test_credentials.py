@@ -1,7 +1,6 @@
 """What the platform is shown: of a caller's own token nothing, unless that is what was configured."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +258,7 @@ async def test_a_foreign_project_is_not_signed_for_the_report_of_capabilities_ei
         async with Client(
             StreamableHttpTransport(gateway.url + "/mcp", headers=headers), mode=MODE["modern"]
         ) as client:
-            with suppress(MCPError):
+            with pytest.raises(MCPError, match="forbidden: The X-Project header"):
                 await client.read_resource("brains://capabilities")
         assert {gateway.claims(request).get("project_id") for request in gateway.seen} <= {None}
 
