@@ -3,42 +3,24 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass
 
 from gateway import names
-from gateway.after import AfterAnswers
-from gateway.caller import Call
+from gateway.call_work import CallWork, Means, Vet
+from gateway.caller import LOCAL, Call
 from gateway.chains import CHAINS, foreseen, serve
 from gateway.directory import DEFAULT, Directory
 from gateway.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.files import Roots
-from gateway.finishing import Finishing
 from gateway.limits import Limits
-from gateway.locks import Locks
-from gateway.operations import READS, Args, JsonObject, JsonValue, Op
-from gateway.page import Fetch, document_of
+from gateway.operations import Args, JsonObject, JsonValue, Op
+from gateway.page import Fetch
 from gateway.upstream.client import Upstream
 from gateway.upstream.dialect import Upload
-from gateway.work import Work
 
 _MESSAGE_LENGTH = 1_000_000
-_READ_ONLY = frozenset({"list_brains", "search", "recall"})
-
-Vet = Callable[[str], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What all calls share: the way to the platform, and what the gateway does itself."""
-
-    upstream: Upstream
-    fetch: Fetch | None = None
-    vet: Vet | None = None
-    shared: bool = False
-    after: AfterAnswers = field(default_factory=AfterAnswers)
-    locks: Locks = field(default_factory=Locks)
-    finishing: Finishing = field(default_factory=Finishing)
+_READ_ONLY = frozenset({"list_brains", "search", "recall", "read_note", "size_of_note", "list_notes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +45,16 @@ class Brain:
         vet: Vet | None = None,
         limits: Limits | None = None,
         shared: bool = False,
+        actor: str = LOCAL.subject,
     ) -> None:
-        """`shared` is whether callers are different people, none of whom may learn of another."""
+        """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
+        where nobody is told apart."""
         self._means = Means(upstream, fetch, vet, shared=shared)
         self._directory = Directory(self._listed, default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()
         self._shared = shared
+        self._actor = actor
 
     async def close(self, seconds: float) -> None:
         """Let what callers left behind, and what goes on after answers, come to an end."""
@@ -177,6 +162,25 @@ class Brain:
         names.checked_id(session_id, "session_id")
         return await self._serve(call, brain, "close_session", {"session_id": session_id})
 
+    async def note(self, call: Call, operation: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
+        """An operation on a note of a surface. What is in the private tree of anybody else is not there."""
+        self._limits.stored(call.caller.subject, stored)
+        own = self.private_tree(call)
+        for path in (str(args.get("path", "")), str(args.get("to", "")), f"{args.get('dir', '')}/"):
+            if names.private_tree_of(path) not in (None, own):
+                raise GatewayError("not_found")
+        return await self._serve(call, None, operation, args)
+
+    def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
+        """Do this after the call was answered, for the same caller; once at a time for each name."""
+        work = self._work(call)
+        work.later(f"{name} of {call.brain}", lambda _work: job(work.afterwards()))
+
+    def private_tree(self, call: Call) -> str:
+        """The folder below `memory/agent/` that is the caller's alone."""
+        principal = call.caller.principal
+        return names.private_tree(principal.issuer, self._actor if principal is LOCAL else principal.subject)
+
     async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
         return await self._serve(call, brain, "consolidate", {})
 
@@ -242,7 +246,7 @@ class Brain:
 
     def _without_private(self, call: Call, answer: JsonObject) -> JsonObject:
         """Nothing from the private tree of anybody else, whatever the platform finds."""
-        own = names.private_tree(call.caller.principal.issuer, call.caller.principal.subject)
+        own = self.private_tree(call)
         return {key: visible(value, own) if isinstance(value, list) else value for key, value in answer.items()}
 
     def _in_same_words(self, error: GatewayError) -> GatewayError:
@@ -287,7 +291,7 @@ class Brain:
         call.route = work.routes.get(step.via, call.route)
         return answer
 
-    def _work(self, call: Call) -> "CallWork":
+    def _work(self, call: Call) -> CallWork:
         return CallWork(call, self._means)
 
     async def _listed(self, call: Call, args: Args) -> JsonObject:
@@ -310,60 +314,3 @@ def visible(entries: list[JsonValue], own: str) -> list[JsonValue]:
     return [
         e for e in entries if not isinstance(e, dict) or names.private_tree_of(str(e.get("path", ""))) in (None, own)
     ]
-
-
-class CallWork(Work):
-    """One call's way to the platform, and to what the gateway itself can do."""
-
-    def __init__(self, call: Call, means: Means) -> None:
-        self.caller = names.caller_name(call.caller.subject)
-        self.routes: dict[Op, str | None] = {}
-        self.has_written = False
-        """Whether anything was sent that changes the brain."""
-        self._call = call
-        self._means = means
-        # Nobody waits for a stranger whose brain happens to have the same name.
-        self._tenant = call.caller.subject if means.shared else ""
-        self._page: Args | None = None
-
-    async def send(self, op: Op, args: Args) -> JsonObject:
-        if op is Op.FETCH_PAGE:
-            return dict(await self._fetched(str(args["url"])))
-        self.has_written |= op not in READS
-        try:
-            return await self._means.upstream.send(self._call, op, args)
-        finally:
-            # Also when it failed: a step may make up for that, and still this was the route.
-            self.routes[op] = self._call.route
-
-    async def has(self, op: Op) -> bool:
-        if op is Op.FETCH_PAGE:
-            return self._means.fetch is not None
-        try:
-            (await self._means.upstream.verdict(self._call)).route(op)
-        except Absent:
-            return False
-        return True
-
-    def finds(self, path: str) -> bool:
-        return self._means.upstream.finds(path)
-
-    async def vet(self, url: str) -> None:
-        if self._means.vet is not None:
-            await self._means.vet(url)
-
-    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        return self._means.locks.alone(f"{self._tenant}:{name}")
-
-    def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
-        call = Call(self._call.caller, self._call.request_id, self._call.scope, began=None)
-        work = CallWork(call, self._means)
-        self._means.after.start(f"{self._tenant}:{name}", lambda: job(work))
-
-    async def _fetched(self, url: str) -> Args:
-        """The page, fetched once for all steps that might store it."""
-        if self._means.fetch is None:
-            raise Absent
-        if self._page is None:
-            self._page = await document_of(await self._means.fetch(url))
-        return self._page

@@ -1,5 +1,7 @@
 """What the gateway can do with this platform: each tool, the route that will serve it, and what is missing."""
 
+from collections.abc import Sequence
+
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
@@ -38,20 +40,24 @@ _LACKED = {
     Op.APPEND_MESSAGE: "sessions",
     Op.CLOSE_SESSION: "sessions",
     Op.APPEND_DOCUMENT: "appending to documents",
+    Op.RENAME_DOCUMENT: "renaming documents",
+    Op.DELETE_DOCUMENT: "deleting documents",
+    Op.LIST_DOCUMENTS: "lists of documents",
+    Op.STAT_DOCUMENT: "sizes of documents",
     Op.EXTRACT: "extraction",
     Op.REFLECT: "reflection",
     Op.FETCH_PAGE: _OWN_FETCH,
 }
 
 
-async def capabilities(brain: Brain, surface: Surface, call: Call) -> JsonObject:
+async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) -> JsonObject:
     """The report, as JSON: a failure is a problem in it, never an exception."""
     try:
         dialect, caveat = await brain.dialect(call)
     except GatewayError as error:
         nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
         return {**nothing, "problems": [_problem(error)], "all_served": False}
-    tools = [row for name in surface.uses() for row in await _rows(brain, surface, name, call)]
+    tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
     problems = [_unserved(row) for row in tools if not row["served"]]
     chosen: JsonObject | None = None
     try:
@@ -67,16 +73,17 @@ async def capabilities(brain: Brain, surface: Surface, call: Call) -> JsonObject
 
 
 async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
+    of = {"surface": surface.name, "tool": name}
     if not surface.offers(name):
         how = "no directory is open to it here"
-        return [{"tool": name, "case": "", "served": False, "route": None, "how": how, "missing": []}]
+        return [{**of, "case": "", "served": False, "route": None, "how": how, "missing": []}]
     rows = []
     for use in surface.uses()[name]:
         way = await brain.way(call, use.operation, use.args)
         missing = list(dict.fromkeys(_LACKED.get(op, op.value.replace("_", " ")) for op in way.missing))
         served = way.route is not None
-        row = {"tool": name, "case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
-        rows.append(row)
+        found = {"case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
+        rows.append({**of, **found})
     return rows
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.errors import Absent, GatewayError
 from gateway.operations import READS, Args, JsonObject, Op
-from gateway.steps import brains, documents, extraction, finding, ingesting, sessions
+from gateway.steps import brains, documents, extraction, finding, ingesting, keeping, sessions
 from gateway.steps.finding import in_agent_scope, is_sorted
 from gateway.work import Work
 
@@ -160,6 +160,24 @@ CHAINS: Final[Mapping[str, Chain]] = {
             how="reflected on what the session's log holds",
         ),
     ),
+    "read_note": (Step(Op.READ_DOCUMENT, run=keeping.read_note),),
+    "size_of_note": (Step(Op.STAT_DOCUMENT, run=keeping.size),),
+    "list_notes": (Step(Op.LIST_DOCUMENTS),),
+    "keep_note": (
+        Step(Op.CREATE_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=keeping.keep_by_record),
+        Step(Op.WRITE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=keeping.keep_by_put, how="written as a note"),
+    ),
+    "append_to_note": (Step(Op.APPEND_DOCUMENT, also=(Op.READ_DOCUMENT,), run=keeping.append),),
+    "move_note": (
+        Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT,), run=keeping.move),
+        Step(
+            Op.DELETE_DOCUMENT,
+            also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT),
+            run=keeping.move_by_copy,
+            how="copied, then deleted",
+        ),
+    ),
+    "remove_note": (Step(Op.DELETE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=keeping.remove),),
     "consolidate": (Step(Op.CONSOLIDATE), Step(Op.COMPILE, how="compiled instead")),
 }
 

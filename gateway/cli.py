@@ -47,6 +47,10 @@ def _run(arguments: argparse.Namespace) -> None:
         settings = load(data_dir=arguments.data_dir, upstream_url=None)
     elif arguments.command == "serve":
         settings = load(host=arguments.host, port=arguments.port)
+    elif arguments.command == "stdio":
+        # What is served over HTTP has no say here.
+        chosen = arguments.surface
+        settings = load(surface=chosen, surfaces=(chosen,) if chosen else None)
     else:
         settings = load()
     from gateway import commands
@@ -73,7 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--workers", type=_workers, default=1, help="processes that share the port (default: 1)")
 
     stdio = commands.add_parser("stdio", help="serve MCP over standard input and output", epilog=_EPILOG)
-    stdio.add_argument("--surface", choices=["memory"], default="memory", help="vocabulary of tools (default: memory)")
+    stdio.add_argument(
+        "--surface",
+        choices=["memory", "kv", "team", "being", "memo"],
+        help="vocabulary of tools (default: BRAINS_SURFACE, or memory)",
+    )
 
     doctor = commands.add_parser("doctor", help="say what can be done with the configured platform", epilog=_EPILOG)
     doctor.add_argument("--json", action="store_true", help="for machines")

@@ -32,7 +32,7 @@ from gateway.server import Gateway, own_fetch
 from gateway.settings import BadSetting, Settings, load
 from gateway.startup import check_data_dir, listening_socket, say
 from gateway.stopping import OneSignal, Workers, answered, stop_signals
-from gateway.surfaces.memory import Memory
+from gateway.surfaces.base import Surface
 from gateway.watched import replace_file
 
 _PARENT = "BRAINS_WORKER_OF"
@@ -59,7 +59,7 @@ def stdio(settings: Settings) -> None:
     _prepare(settings)
     roots = (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
     gateway = Gateway(settings, roots=roots)
-    surface = Memory(gateway.brain)
+    surface = gateway.surface(settings.first_surface)
 
     async def run() -> None:
         told_to_stop = stop_signals()
@@ -86,7 +86,7 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
 
     async def run() -> JsonObject:
         async with gateway.running():
-            report = await capabilities(gateway.brain, Memory(gateway.brain), Call())
+            report = await capabilities(gateway.brain, _surfaces(gateway, settings), Call())
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
             return report
@@ -155,7 +155,14 @@ def http_app(settings: Settings) -> ASGIApp:
                     watch.cancel()
 
     options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings))
-    return endpoint(gateway.server(Memory(gateway.brain)), running, options, gateway.door())
+    servers = {surface.name: gateway.server(surface) for surface in _surfaces(gateway, settings)}
+    return endpoint(servers, running, options, gateway.door())
+
+
+def _surfaces(gateway: Gateway, settings: Settings) -> list[Surface]:
+    """Those that are served, the one at `/mcp` first."""
+    first = settings.first_surface
+    return [gateway.surface(name) for name in (first, *(name for name in settings.surfaces if name != first))]
 
 
 def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

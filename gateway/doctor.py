@@ -11,7 +11,7 @@ def lines(report: JsonObject, platform: str, files: str) -> list[str]:
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
         "",
-        *_table(report["tools"]),
+        *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
         _verdict(report),
         *([f"But: {report['caveat']}"] if report["caveat"] else []),
@@ -25,10 +25,15 @@ def _brain(brain: JsonObject | None) -> str:
     return f"{brain['id']} ({brain['why']}{hint})"
 
 
-def _table(tools: list[JsonObject]) -> list[str]:
-    if not tools:
-        return []
-    rows = [("Tool", "Served by", "Missing for a better way")]
+def _by_surface(tools: list[JsonObject]) -> dict[str, list[JsonObject]]:
+    surfaces: dict[str, list[JsonObject]] = {}
+    for row in tools:
+        surfaces.setdefault(row["surface"], []).append(row)
+    return surfaces
+
+
+def _table(surface: str, tools: list[JsonObject]) -> list[str]:
+    rows = [(f"Tool of {surface}", "Served by", "Missing for a better way")]
     rows += [(_name(row), row["route"] or "-", ", ".join(row["missing"])) for row in tools]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     told = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip() for row in rows]
@@ -48,9 +53,9 @@ def _problems(problems: list[JsonObject]) -> list[str]:
 
 
 def _verdict(report: JsonObject) -> str:
-    tools = {row["tool"]: True for row in report["tools"]}
+    tools = {(row["surface"], row["tool"]): True for row in report["tools"]}
     for row in report["tools"]:
-        tools[row["tool"]] &= row["served"]
+        tools[row["surface"], row["tool"]] &= row["served"]
     if report["all_served"]:
         then = " once that is solved" if report["problems"] else ""
         return f"All {len(tools)} tools can be served{then}."

@@ -8,8 +8,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.auth.access import METADATA_PATH, Resource
+from gateway.auth.place import PATTERN
 
-_METADATA: Final = re.compile(re.escape(METADATA_PATH) + r"(/mcp(/[^/]+){0,2}/?)?")
+_METADATA: Final = re.compile(f"{re.escape(METADATA_PATH)}({PATTERN})?")
 _CACHED: Final = {"cache-control": "public, max-age=300"}
 
 Readiness = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
@@ -32,7 +33,7 @@ class Public:
         await (answer or self._app)(scope, receive, send)
 
     async def _answer(self, path: str) -> Response | None:
-        if path == "/healthz":
+        if path in {"/healthz", "/health"}:
             return JSONResponse({"ok": True})
         if path == "/readyz":
             ready, said = await self._ready()

@@ -2,11 +2,11 @@
 
 import json
 import os
-import re
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from urllib.parse import parse_qs
 
 import anyio
 import structlog
@@ -15,11 +15,13 @@ from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.admission import Admission
 from gateway.auth.access import Access, Resource
 from gateway.auth.inbound import Inbound
+from gateway.auth.place import Place
 from gateway.auth.stepup import StepUp
 from gateway.health import JwkSet, Public, Readiness, always_ready
 from gateway.limits import Limits
@@ -27,7 +29,6 @@ from gateway.limits import Limits
 log = structlog.get_logger()
 
 _MCP_PATH = "/mcp"
-_BRAIN_PATH = re.compile(r"/mcp/([^/]+)/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,55 +55,72 @@ class Door:
 
 
 def endpoint(
-    mcp: FastMCP,
+    servers: Mapping[str, FastMCP],
     running: Callable[[], AbstractAsyncContextManager[None]],
     options: HttpOptions,
     door: Door,
 ) -> ASGIApp:
-    """The whole HTTP application: `/mcp` and `/mcp/{brain}` behind the door, and what anybody may ask before it."""
-    app = mcp.http_app(
-        path=_MCP_PATH,
-        stateless_http=True,
-        json_response=False,
-    )
+    """The whole HTTP application: a server for each surface behind the door, and what anybody may ask before it.
+
+    The first surface is served at `/mcp`, each also at `/<surface>/mcp`, and all with a brain behind that.
+    """
     # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
     AppStatus.enable_automatic_graceful_drain = False
-    inner_lifespan = app.router.lifespan_context
+    apps = {
+        name: mcp.http_app(path=_MCP_PATH, stateless_http=True, json_response=False) for name, mcp in servers.items()
+    }
 
     @asynccontextmanager
-    async def lifespan(started: Starlette) -> AsyncIterator[None]:
-        async with running(), inner_lifespan(started):
-            _raise_body_cap(app, options.max_body)
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with running(), AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+                _raise_body_cap(app, options.max_body)
             yield
 
-    app.router.lifespan_context = lifespan
-    served = Admission(StepUp(BrainInPath(app), door.resource), options.max_bodies, options.max_body)
-    let_in = Access(served, door.inbound, door.resource, door.limits, needs_token=door.needs_token)
+    surfaces = Surfaces(apps, Starlette(lifespan=lifespan))
+    served = Admission(StepUp(surfaces, door.resource), options.max_bodies, options.max_body)
+    let_in = Access(served, door.inbound, door.resource, door.limits, tuple(servers), needs_token=door.needs_token)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     guarded = HostOriginGuardMiddleware(let_in, options.allowed_hosts, options.allowed_origins, mode="strict")
     return ClearRefusals(Public(guarded, door.ready, door.resource, door.keys))
 
 
-class BrainInPath:
-    """Serves `/mcp/{brain}` by the app at `/mcp`, with the brain as the request's ceiling.
+class Surfaces:
+    """Serves each path by the server of its surface, with the brain it names as the request's ceiling.
 
     A route with a parameter would do, but then each brain is a protected resource of its own.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, apps: Mapping[str, ASGIApp], lifespan: ASGIApp) -> None:
+        self._apps, self._lifespan = apps, lifespan
+        self._first = next(iter(apps))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (match := _BRAIN_PATH.fullmatch(scope["path"])):
-            state = {**scope.get("state", {}), "brain": match.group(1)}
-            scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._lifespan(scope, receive, send)
+            return
+        place = Place.of(scope["path"], self._apps)
+        if place is None:
+            await Response(status_code=404)(scope, receive, send)
+            return
+        surface = place.surface or self._first
+        brain = place.brain or (_being_of(scope) if surface == "being" else None)
+        state = {**scope.get("state", {}), **({"brain": brain} if brain is not None else {})}
+        scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
+        await self._apps[surface](scope, receive, send)
+
+
+def _being_of(scope: Scope) -> str | None:
+    """The brain that `?being_id=` names: on that surface it is as good as one in the path."""
+    named = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get("being_id")
+    return named[0] if named else None
 
 
 # What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
 _REFUSALS = {
     403: ("forbidden", "This browser origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
-    404: ("not_found", "There is nothing here. MCP is served at /mcp and /mcp/{brain}."),
+    404: ("not_found", "There is nothing here. MCP is served at /mcp, /{surface}/mcp, and /mcp/{brain}."),
     405: ("validation_error", "This endpoint takes MCP messages by POST; it has no stream to GET."),
     413: ("payload_too_large", "The request body is larger than BRAINS_MAX_BODY."),
     421: ("forbidden", "This host name is not known here. Add it to BRAINS_ALLOWED_HOSTS."),

@@ -15,6 +15,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _PATH_CHARACTERS = re.compile(
     r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028-\u202e\u2044\u2066-\u2069\u2215\u29f5\u29f8\u29f9\ud800-\udfff]+"
 )
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_CAPITAL = re.compile(r"[A-Z]")
+_ESCAPED_LENGTH = 180
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
 )
@@ -77,6 +80,25 @@ def _is_plain_segment(segment: str) -> bool:
         and not folded.endswith(".")
         and folded.split(".")[0].strip().lower() not in _DEVICE_NAMES
     )
+
+
+def is_word(text: str) -> bool:
+    """Whether it is a key, a namespace or a project: what may be a file's name once its capitals are escaped."""
+    return _WORD.fullmatch(text) is not None
+
+
+is_project = is_word
+
+
+def escaped(word: str) -> str:
+    """A word as a file's name. File systems that fold capitals would take `Talk` and `talk` for one."""
+    name = _CAPITAL.sub(lambda capital: "!" + capital.group().lower(), word)
+    return name if len(name) <= _ESCAPED_LENGTH else f"{name[:100]}!!{digest(word)[:32]}"
+
+
+def unescaped(name: str) -> str | None:
+    """The word that a file's name was made from; None where a part of it is a hash."""
+    return None if "!!" in name else re.sub(r"!([a-z])", lambda found: found.group(1).upper(), name)
 
 
 def slug(text: str, *, empty: str, length: int = 64) -> str:

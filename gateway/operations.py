@@ -33,6 +33,8 @@ class Op(StrEnum):
     STAT_DOCUMENT = "stat_document"
     READ_DOCUMENT = "read_document"
     LIST_DOCUMENTS = "list_documents"
+    RENAME_DOCUMENT = "rename_document"
+    DELETE_DOCUMENT = "delete_document"
     INGEST_FILE = "ingest_file"
     INGEST_TEXT = "ingest_text"
     """Ingest what is text already, under a name of our choice: such a platform reads no PDF and overwrites."""
@@ -75,6 +77,8 @@ STORES = frozenset(
         Op.WRITE_DOCUMENT,
         Op.BATCH_WRITE,
         Op.APPEND_DOCUMENT,
+        Op.RENAME_DOCUMENT,
+        Op.DELETE_DOCUMENT,
         Op.INGEST_FILE,
         Op.INGEST_TEXT,
         Op.INGEST_URL,

@@ -31,7 +31,8 @@ from gateway.operations import JsonObject
 from gateway.settings import Settings
 from gateway.signing import SigningKeys
 from gateway.startup import CannotStart
-from gateway.surfaces.base import Surface, SurfaceTool, current_caller, require, tell_http
+from gateway.surfaces.base import Options, Surface, SurfaceTool, current_caller, require, tell_http
+from gateway.surfaces.catalog import surface_of
 from gateway.upstream.client import Deadlines, Upstream
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.daemon import DAEMON
@@ -81,7 +82,11 @@ class Gateway:
             vet=Fetcher(allowed=settings.fetch_allow).vet,
             limits=self._limits,
             shared=settings.is_shared,
+            actor=settings.actor,
         )
+
+    def surface(self, name: str) -> Surface:
+        return surface_of(name, self.brain, _options(self._settings))
 
     def server(self, surface: Surface) -> FastMCP:
         """An MCP server for one surface, without FastMCP's detours."""
@@ -107,14 +112,15 @@ class Gateway:
             mime_type="application/json",
         )
         async def report() -> str:
-            call = Call(current_caller())
+            call = Call(surface.caller())
             try:
-                require(call, scopes.READ)
+                require(call, scopes.READ, surface)
             except GatewayError as error:
                 tell_http(call, error)
                 raise ResourceError(str(error)) from None
-            return json.dumps(await capabilities(self.brain, surface, call), ensure_ascii=False)
+            return json.dumps(await capabilities(self.brain, [surface], call), ensure_ascii=False)
 
+        surface.add_to(mcp)
         return mcp
 
     def door(self) -> Door:
@@ -226,6 +232,18 @@ def _credentials(settings: Settings, keys: SigningKeys | None) -> Credentials:
         issuer=str(settings.public_url),
         audience=str(settings.upstream_audience),
         internal_key=WatchedFile(secret, header_word) if secret else None,
+    )
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        actor=settings.actor,
+        project=None if settings.is_shared else settings.project,
+        shared=settings.is_shared,
+        write_scope=settings.write_scope,
+        recall_notes=settings.recall_notes,
+        context_entries=settings.context_entries,
+        model=settings.being_model,
     )
 
 

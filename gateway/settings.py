@@ -8,14 +8,15 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gateway.addresses import Network, is_never_open, parsed_network
 from gateway.errors import GatewayError
-from gateway.names import checked_id
+from gateway.names import checked_id, is_project
+from gateway.setting_kinds import HomePath, Names, Networks, Paths, Seconds
 
 PREFIX = "BRAINS_"
+SURFACES = ("memory", "kv")
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 # A star stands for what is before a name, never for any name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
@@ -25,42 +26,6 @@ _NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 class BadSetting(Exception):
     """A setting that cannot work, in one sentence that names it and says what to do."""
-
-
-def _comma_separated(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _path_separated(value: Any) -> Any:
-    return [_at_home(part) for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
-
-
-def _at_home(value: Any) -> Any:
-    """Clients that start us from a configuration file have no shell to expand `~` for them."""
-    return os.path.expanduser(value) if isinstance(value, str) else value
-
-
-def _networks(value: Any) -> Any:
-    return [_network(part) for part in _comma_separated(value)] if isinstance(value, str) else value
-
-
-def _network(text: str) -> Network:
-    try:
-        network = parsed_network(text)
-    except ValueError:
-        raise ValueError("must be networks, for example 10.1.0.0/16,fd12:3456::/32") from None
-    if is_never_open(network):
-        raise ValueError(f"names {text}, which is never fetched from")
-    return network
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
-Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_path_separated)]
-Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
-
-
-# Bounded, because an event loop counts in milliseconds that fit an integer.
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
 def _also(*aliases: str) -> Any:
@@ -88,7 +53,15 @@ class Settings(BaseSettings):
     dialect: Literal["auto", "platform", "daemon"] = Field(
         "auto", description="How the platform spells its API. `auto` finds out with the first call."
     )
-    data_dir: Annotated[Path, BeforeValidator(_at_home)] = Field(
+    surfaces: Names = Field(
+        SURFACES, description="Vocabularies that are served over HTTP, comma-separated: all of them, or some."
+    )
+    surface: Literal["memory", "kv", "team", "being", "memo"] | None = Field(
+        None,
+        description="The vocabulary at `/mcp`, and over stdio; each is also served below its own name. Unset: "
+        "`memory`, or the first of those that are served.",
+    )
+    data_dir: HomePath = Field(
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
@@ -97,6 +70,27 @@ class Settings(BaseSettings):
         validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
         description="Brain used when a call names none. Unset: the first one listed.",
     )
+    actor: str = Field(
+        "local",
+        min_length=1,
+        max_length=256,
+        description="Who calls where callers are not told apart: owner of the private notes, author of the others.",
+    )
+    project: str | None = Field(
+        None,
+        validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
+        description="Project of calls that name none, where there is one tenant.",
+    )
+    write_scope: Literal["ask", "project", "global"] = Field(
+        "ask", description="Where `team` writes what names no scope: it asks, or in the project, or for all."
+    )
+    recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        500, description="Notes of one scope, the newest, that `team` reads for one call."
+    )
+    context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="Entries of each type in the digest of `memory_load_context`."
+    )
+    being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
     token: SecretStr | None = Field(
@@ -108,7 +102,7 @@ class Settings(BaseSettings):
         description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
         "(access tokens of an OAuth provider). Unset: `none`, or the one `BRAINS_TOKEN`.",
     )
-    tokens_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+    tokens_file: HomePath | None = Field(
         None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
     )
     auth_issuer: str | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
@@ -144,13 +138,11 @@ class Settings(BaseSettings):
     upstream_plain: bool = Field(
         False, description="Whether a platform that is not on this machine may be called by plain http://."
     )
-    signing_keys_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
-        None, description="Keys made by `brains-gateway key`, for `internal`."
-    )
-    internal_key_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+    signing_keys_file: HomePath | None = Field(None, description="Keys made by `brains-gateway key`, for `internal`.")
+    internal_key_file: HomePath | None = Field(
         None, description="A file with one word that is sent as `X-Internal-Key`, for `internal`."
     )
-    state_keys_file: Annotated[Path, BeforeValidator(_at_home)] | None = Field(
+    state_keys_file: HomePath | None = Field(
         None,
         description="Keys of 64 hex digits, one a line, the first in use, for all replicas. Unset: made at start.",
     )
@@ -199,7 +191,9 @@ class Settings(BaseSettings):
     )
 
     @field_validator(
-        "dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope", mode="before"
+        *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
+        *("surface", "write_scope"),
+        mode="before",
     )
     @classmethod
     def _lower(cls, value: Any) -> Any:
@@ -210,6 +204,21 @@ class Settings(BaseSettings):
     def _from_anywhere(cls, value: Path) -> Path:
         """Absolute, because the entries for clients name it, and clients start us elsewhere."""
         return Path(os.path.abspath(value))
+
+    @field_validator("surfaces")
+    @classmethod
+    def _are_surfaces(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        named = tuple(name.lower() for name in value)
+        if not named or not set(named) <= set(SURFACES):
+            raise ValueError(f"must be some of {', '.join(SURFACES)}, comma-separated")
+        return tuple(name for name in SURFACES if name in named)
+
+    @field_validator("project")
+    @classmethod
+    def _is_project(cls, value: str | None) -> str | None:
+        if value is not None and not is_project(value):
+            raise ValueError("must be letters, digits and any of . - _, and begin with a letter or digit")
+        return value
 
     @field_validator("allowed_hosts")
     @classmethod
@@ -277,6 +286,16 @@ class Settings(BaseSettings):
                 "set the URL too, or unset the token to use the embedded brain."
             )
         return self
+
+    @model_validator(mode="after")
+    def _surface_is_served(self) -> Self:
+        if self.surface is not None and self.surface not in self.surfaces:
+            raise ValueError(f"BRAINS_SURFACE is {self.surface}, which BRAINS_SURFACES leaves out: name it there too.")
+        return self
+
+    @property
+    def first_surface(self) -> str:
+        return self.surface or self.surfaces[0]
 
     @property
     def is_loopback(self) -> bool:

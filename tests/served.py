@@ -36,19 +36,20 @@ class Served:
     def over_http(self, era: Era, path: str = "/mcp", headers: dict[str, str] | None = None) -> Client[Any]:
         return Client(StreamableHttpTransport(self.url + path, headers=headers), mode=MODE[era])
 
-    def over_stdio(self, era: Era) -> Client[Any]:
+    def over_stdio(self, era: Era, surface: str = "memory", **settings: str) -> Client[Any]:
         upstream = {"BRAINS_UPSTREAM_URL": self.upstream_url} if self.upstream_url else {}
-        return stdio_client(era, self.root, BRAINS_DATA_DIR=str(self.data_dir), **upstream)
+        return stdio_client(
+            era, self.root, surface=surface, BRAINS_DATA_DIR=str(self.data_dir), **{**upstream, **settings}
+        )
 
     def connect(self, transport: str, era: Era) -> Client[Any]:
         return self.over_http(era) if transport == "http" else self.over_stdio(era)
 
 
-def stdio_client(era: Era, cwd: Path, **settings: str) -> Client[Any]:
+def stdio_client(era: Era, cwd: Path, *, surface: str = "memory", **settings: str) -> Client[Any]:
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "BRAINS_LOG_LEVEL": "error", **settings}
-    transport = StdioTransport(
-        sys.executable, ["-m", "gateway", "stdio"], env=environment, cwd=str(cwd), keep_alive=False
-    )
+    command = ["-m", "gateway", "stdio", "--surface", surface]
+    transport = StdioTransport(sys.executable, command, env=environment, cwd=str(cwd), keep_alive=False)
     return Client(transport, mode=MODE[era])
 
 

@@ -4,27 +4,57 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from contract.pin import PINS, pinned
+from gateway.settings import SURFACES
 from tests.served import Era, listening, serving, stdio_client
 from tests.upstreams import Scripted
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
-PIN: list[dict[str, Any]] = json.loads((PINS / "memory.json").read_text(encoding="utf-8"))
+PINNED: dict[str, list[dict[str, Any]]] = {
+    name: json.loads((PINS / f"{name}.json").read_text(encoding="utf-8")) for name in SURFACES
+}
+PIN = PINNED["memory"]
+TOOLS = [pytest.param(tool, id=f"{surface}-{tool['name']}") for surface, pin in PINNED.items() for tool in pin]
 
 
+def test_every_pin_is_of_a_surface() -> None:
+    assert {path.stem for path in PINS.glob("*.json")} == set(SURFACES)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("era", ERAS)
-async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era) -> None:
-    async with stdio_client(era, tmp_path, BRAINS_DATA_DIR=str(tmp_path)) as client:
-        assert pinned(await client.list_tools()) == PIN
+async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
+    async with stdio_client(era, tmp_path, surface=surface, BRAINS_DATA_DIR=str(tmp_path)) as client:
+        assert pinned(await client.list_tools()) == PINNED[surface]
 
 
+@pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("era", ERAS)
-async def test_http_serves_the_pinned_tools(tmp_path: Path, era: Era) -> None:
+async def test_http_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
     with serving(tmp_path, tmp_path) as served:
-        async with served.over_http(era) as client:
-            assert pinned(await client.list_tools()) == PIN
+        for path in (f"/{surface}/mcp", f"/{surface}/mcp/main"):
+            async with served.over_http(era, path) as client:
+                assert pinned(await client.list_tools()) == PINNED[surface]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_the_chosen_surface_is_the_one_at_mcp(tmp_path: Path, surface: str) -> None:
+    with serving(tmp_path, tmp_path, surface=surface) as served:
+        async with served.over_http("modern") as client:
+            assert pinned(await client.list_tools()) == PINNED[surface]
+
+
+async def test_a_surface_that_is_left_out_is_not_served(tmp_path: Path) -> None:
+    with serving(tmp_path, tmp_path, surfaces=("kv",)) as served:
+        for path in ("/mcp", "/kv/mcp"):
+            async with served.over_http("modern", path) as client:
+                assert pinned(await client.list_tools()) == PINNED["kv"]
+        async with httpx.AsyncClient(trust_env=False) as http:
+            refused = await http.post(served.url + "/memory/mcp", json={})
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -45,13 +75,14 @@ async def test_listing_tools_asks_nothing_of_the_platform(tmp_path: Path) -> Non
     assert platform.requests == []
 
 
-def test_every_tool_sets_every_hint_and_no_schema_needs_resolving() -> None:
-    hints = {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-    for tool in PIN:
-        assert set(tool["annotations"]) == hints, tool["name"]
-        assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
-        text = json.dumps(tool["inputSchema"])
-        assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "null")), tool["name"]
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_sets_every_hint_and_no_schema_needs_resolving(tool: dict[str, Any]) -> None:
+    assert set(tool["annotations"]) == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    assert len(tool["name"]) <= 64
+    assert tool["inputSchema"]["type"] == tool.get("outputSchema", {"type": "object"})["type"] == "object"
+    text = json.dumps(tool["inputSchema"])
+    assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "null"))
+    assert "$ref" not in json.dumps(tool.get("outputSchema", {}))
 
 
 SEED_DESCRIPTIONS = {

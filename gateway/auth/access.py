@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway import scopes
 from gateway.auth.inbound import Inbound, ProviderDown, Refused
+from gateway.auth.place import Place
 from gateway.caller import LOCAL, HttpAnswer, Principal
 from gateway.errors import GatewayError
 from gateway.limits import Limits
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
+# How clients of that surface are told, besides.
+_MEMO_ERROR: Final = {"type": "authentication_error", "message": "Invalid or expired authentication token"}
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
@@ -58,19 +61,21 @@ class Access:
         inbound: Inbound | None,
         resource: Resource | None,
         limits: Limits,
+        surfaces: Sequence[str] = (),
         *,
         needs_token: bool = True,
     ) -> None:
         self._app = AuthContextMiddleware(app)
         self._inbound, self._resource = inbound, resource
         self._limits = limits
+        self._surfaces = surfaces
         self._needs_token = needs_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["path"] != "/mcp" and not scope["path"].startswith("/mcp/"):
+        if Place.of(scope["path"], self._surfaces) is None:
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return
@@ -111,8 +116,12 @@ class Access:
         brought = any(name == b"authorization" for name, _ in scope["headers"])
         wrong = "This token is not valid here: it is wrong, expired, revoked or meant for another. " if brought else ""
         login = scopes.READ if self._resource is None else self._resource.login_scope
+        said = {"code": "unauthorized", "message": wrong + self._inbound.wants, "retryable": False}
+        place = Place.of(scope["path"], self._surfaces)
+        if place is not None and (place.surface or next(iter(self._surfaces), None)) == "memo":
+            said["error"] = _MEMO_ERROR
         return JSONResponse(
-            {"code": "unauthorized", "message": wrong + self._inbound.wants, "retryable": False},
+            said,
             401,
             {
                 "www-authenticate": challenge(

@@ -5,17 +5,19 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import structlog
+from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context, get_http_request
 from fastmcp.tools import Tool, ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from gateway import scopes
+from gateway.brain import Brain
 from gateway.caller import LOCAL, NOBODY, Call, Caller, Principal
 from gateway.errors import GatewayError
 from gateway.limits import LimitReached
@@ -25,6 +27,7 @@ from gateway.surfaces.schema import input_schema
 log = structlog.get_logger()
 
 IDEMPOTENCY_KEY = "brains/idempotencyKey"
+_LLM_KEY_LENGTH = 4096
 _KEY = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
 # Ends of a call that whoever runs the gateway wants to hear of.
@@ -69,7 +72,8 @@ class ToolSpec:
     name: str
     title: str
     description: str
-    output: JsonObject
+    output: JsonObject | None
+    """None where the result is text alone."""
     hints: ToolAnnotations
     scope: str = scopes.WRITE
     """What a caller must be allowed to be shown the tool; arguments may need more."""
@@ -98,13 +102,50 @@ def tool(spec: ToolSpec, *uses: Use) -> Callable[[Handler], Handler]:
     return mark
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator decides for surfaces."""
+
+    actor: str = LOCAL.subject
+    """Who calls where callers are not told apart."""
+    project: str | None = None
+    """The project of a call that names none."""
+    shared: bool = False
+    """Whether callers are different people, none of whom may learn of another."""
+    write_scope: str = "ask"
+    recall_notes: int = 500
+    context_entries: int = 20
+    model: str = ""
+
+
 class Surface:
     """One vocabulary of tools. Subclasses mark methods with `@tool` and may word failures their own way."""
 
     name: ClassVar[str]
     instructions: ClassVar[str]
+    project_headers: ClassVar[tuple[str, ...]] = ("x-project",)
+    """Where a caller names the project, the first that is there."""
+    takes_llm_key: ClassVar[bool] = False
+    """Whether a caller may lend the platform a key for its language model."""
     under_way: int = 0
     """How many calls are being served."""
+
+    def __init__(self, brain: Brain, options: Options | None = None) -> None:
+        self._brain = brain
+        self._options = options or Options()
+
+    def add_to(self, mcp: FastMCP) -> None:
+        """Add what is no tool: resources, completions."""
+
+    def caller(self) -> Caller:
+        """Who calls, from the HTTP request if there is one. Over stdio it is the local user."""
+        return current_caller(
+            self.project_headers, default_project=self._options.project, takes_llm_key=self.takes_llm_key
+        )
+
+    def foreign_project(self, project: str) -> GatewayError:
+        """What is said of a project that is not the caller's."""
+        return GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
 
     def tools(self) -> list[Tool]:
         return [SurfaceTool.of(self, method) for method in self._marked() if self.offers(method.spec.name)]
@@ -119,6 +160,10 @@ class Surface:
     def offers(self, name: str) -> bool:
         """Whether a tool is served at all."""
         return True
+
+    def invalid(self, error: ValidationError) -> str:
+        """What is wrong with arguments."""
+        return sentence(error)
 
     def failed(self, error: GatewayError, call: Call) -> ToolResult:
         body = error.as_json(call.request_id)
@@ -153,14 +198,14 @@ class SurfaceTool(Tool):
         return self._scope in principal.scopes
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        call = Call(current_caller())
+        call = Call(self._surface.caller())
         started = time.perf_counter()
         status = "cancelled"
         self._surface.under_way += 1
         try:
-            require(call, self._scope)
+            require(call, self._scope, self._surface)
             args = self._checked(arguments)
-            require(call, args.needs() or self._scope)
+            require(call, args.needs() or self._scope, self._surface)
             result = await self._body(args, call)
             status = "ok"
             return result
@@ -190,37 +235,36 @@ class SurfaceTool(Tool):
         try:
             return self._input.model_validate(arguments)
         except ValidationError as error:
-            raise GatewayError("validation_error", _sentence(error)) from None
+            raise GatewayError("validation_error", self._surface.invalid(error)) from None
 
 
-def current_caller() -> Caller:
+def current_caller(
+    project_headers: Sequence[str] = ("x-project",), *, default_project: str | None = None, takes_llm_key: bool = False
+) -> Caller:
     """Who calls, from the HTTP request if there is one. Over stdio it is the local user."""
     try:
         request = get_http_request()
     except RuntimeError:
-        return Caller()
+        return Caller(project=default_project)
     principal: Principal = getattr(request.state, "principal", NOBODY)
     in_url: str | None = getattr(request.state, "brain", None)
-    only_project = principal.projects[0] if len(principal.projects) == 1 else None
+    only_project = principal.projects[0] if len(principal.projects) == 1 else default_project
+    named_project = next((named for header in project_headers if (named := request.headers.get(header))), None)
     return Caller(
         principal.partition,
         ceiling=in_url if principal.brain is None else principal.brain,
         in_url=in_url,
         preferred=request.headers.get("x-brain"),
         principal=principal,
-        project=request.headers.get("x-project") or only_project,
+        project=named_project or only_project,
+        llm_key=_llm_key(request.headers.get("x-llm-api-key")) if takes_llm_key else None,
         http=getattr(request.state, "http", None),
     )
 
 
-def _check_project(caller: Caller) -> None:
-    """That a project is one of the caller's, before anybody signs that it is.
-
-    Raises:
-        GatewayError: forbidden.
-    """
-    if caller.project is not None and caller.principal is not LOCAL and caller.project not in caller.principal.projects:
-        raise GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
+def _llm_key(header: str | None) -> str | None:
+    """A key that can stand in a header again."""
+    return header if header and len(header) <= _LLM_KEY_LENGTH and header.isascii() and header.isprintable() else None
 
 
 def tell_http(call: Call, error: GatewayError) -> None:
@@ -229,7 +273,7 @@ def tell_http(call: Call, error: GatewayError) -> None:
         call.caller.http.refusal = error
 
 
-def require(call: Call, scope: str) -> None:
+def require(call: Call, scope: str, surface: Surface) -> None:
     """Let the call do what the scope allows, and no more.
 
     Raises:
@@ -239,7 +283,10 @@ def require(call: Call, scope: str) -> None:
         needed = scopes.including(scope)
         message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
         raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
-    _check_project(call.caller)
+    caller = call.caller
+    # Before anybody signs that it is theirs.
+    if caller.project is not None and caller.principal is not LOCAL and caller.project not in caller.principal.projects:
+        raise surface.foreign_project(caller.project)
     call.scope = scope
 
 
@@ -274,8 +321,12 @@ _RULES = {
     "string_pattern_mismatch": "must match {pattern}",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "greater_than": "must be more than {gt:.12g}",
+    "greater_than_equal": "must be at least {ge:.12g}",
+    "less_than_equal": "must be at most {le:.12g}",
     "literal_error": "must be one of {expected}",
     "list_type": "must be a list",
     "too_short": "must have at least {min_length} entry",
@@ -285,7 +336,7 @@ _RULES = {
 }
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence(error: ValidationError) -> str:
     """The first few things wrong, each as field and rule; never the value, which may be a secret."""
     problems = [_problem(problem) for problem in error.errors(include_url=False, include_input=False)[:3]]
     return "; ".join(problems) + "."

@@ -1,14 +1,14 @@
 """The canonical tools as data: inputs, outputs, annotations. Descriptions are the contract's, word for word."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from mcp_types import ToolAnnotations
 from pydantic import Field, StringConstraints, model_validator
 
 from gateway import scopes
 from gateway.operations import JsonObject
 from gateway.surfaces.base import Input, ToolSpec
+from gateway.surfaces.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of, result
 
 # `| None` is for the body of the tool, not for the schema: an argument left out, or sent as null, is None.
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
@@ -108,73 +108,34 @@ class AskInput(Input):
     top_k: Annotated[int, Field(ge=1, le=50)] | None = None
 
 
-def _object(required: dict[str, Any] | None = None, **others: Any) -> JsonObject:
-    """An object schema that lets unknown fields through, because platforms add their own."""
-    return {
-        "type": "object",
-        "properties": {**(required or {}), **others},
-        **({"required": sorted(required)} if required else {}),
-    }
-
-
-_STRING: JsonObject = {"type": "string"}
-_NUMBER: JsonObject = {"type": "number"}
-_INTEGER: JsonObject = {"type": "integer"}
-_BOOLEAN: JsonObject = {"type": "boolean"}
 _OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
-_RECEIPT: JsonObject = {"outcome": {"type": "string", "enum": ["stored", "queued"]}, "route": _STRING}
+_RECEIPT: JsonObject = {"outcome": {"type": "string", "enum": ["stored", "queued"]}, "route": STRING}
 
 _HITS: JsonObject = {
     "type": "array",
-    "items": _object({"score": _NUMBER, "path": _STRING, "content": _STRING}),
+    "items": object_of({"score": NUMBER, "path": STRING, "content": STRING}),
 }
-_DOCUMENT: JsonObject = {"id": _STRING, "path": _STRING, "byte_size": _NUMBER}
-_BRAIN: JsonObject = {"id": _STRING, "slug": _STRING, "name": _STRING, "visibility": _STRING}
-_CITATION = _object(
+_DOCUMENT: JsonObject = {"id": STRING, "path": STRING, "byte_size": NUMBER}
+_BRAIN: JsonObject = {"id": STRING, "slug": STRING, "name": STRING, "visibility": STRING}
+_CITATION = object_of(
     {
         "type": {"type": "string", "const": "citation"},
-        "chunk_id": _STRING,
-        "document_id": _STRING,
-        "answer_start": _INTEGER,
-        "answer_end": _INTEGER,
-        "quote": _STRING,
+        "chunk_id": STRING,
+        "document_id": STRING,
+        "answer_start": INTEGER,
+        "answer_end": INTEGER,
+        "quote": STRING,
     }
 )
-_RETRIEVED = _object({"chunk_id": _STRING, "document_id": _STRING, "score": _NUMBER, "preview": _STRING})
-
-
-_ERROR: JsonObject = {"required": ["code", "message", "retryable"]}
-
-
-def _result(required: dict[str, Any] | None = None, **others: Any) -> JsonObject:
-    """The schema of a tool's result: an object with these fields, or an error.
-
-    Errors are part of it because widespread clients hold error results to the schema too.
-    """
-    schema = _object(required, **others)
-    fields = schema.pop("required", [])
-    return {**schema, "anyOf": [{"required": fields}, _ERROR]} if fields else schema
-
-
-def _hints(read_only: bool, destructive: bool, idempotent: bool, open_world: bool) -> ToolAnnotations:
-    return ToolAnnotations(
-        read_only_hint=read_only,
-        destructive_hint=destructive,
-        idempotent_hint=idempotent,
-        open_world_hint=open_world,
-    )
-
-
-_READS = _hints(True, False, True, False)
-_ADDS = _hints(False, False, True, False)
+_RETRIEVED = object_of({"chunk_id": STRING, "document_id": STRING, "score": NUMBER, "preview": STRING})
 
 SEARCH = ToolSpec(
     "memory_search",
     "Search memory",
     "Search memory notes in a brain and return matching note content with citations. scope selects the memory "
     "namespace, and sort controls whether relevance or recency wins.",
-    _result({"query": _STRING, "brain_id": _STRING, "hits": _HITS, "took_ms": _NUMBER}),
-    _READS,
+    result({"query": STRING, "brain_id": STRING, "hits": _HITS, "took_ms": NUMBER}),
+    READS,
     scopes.READ,
 )
 RECALL = ToolSpec(
@@ -182,83 +143,83 @@ RECALL = ToolSpec(
     "Recall memories",
     "Recall memories for a query. Pass session_id to weight recent session context; otherwise uses the dedicated "
     "memory-search surface. scope selects the memory namespace rather than a generic metadata filter.",
-    _result(chunks=_OBJECTS, query=_STRING, brain_id=_STRING, hits=_HITS, took_ms=_NUMBER),
-    _READS,
+    result(chunks=_OBJECTS, query=STRING, brain_id=STRING, hits=_HITS, took_ms=NUMBER),
+    READS,
     scopes.READ,
 )
 REMEMBER = ToolSpec(
     "memory_remember",
     "Remember",
     "Store a new memory (markdown document) in the brain. Returns the created document id and path.",
-    _result(_DOCUMENT, **_RECEIPT),
-    _ADDS,
+    result(_DOCUMENT, **_RECEIPT),
+    ADDS,
 )
 INGEST_FILE = ToolSpec(
     "memory_ingest_file",
     "Ingest a file",
     "Ingest a local file (<= 25 MB) into the brain. Returns the ingest result.",
-    _result({"status": _STRING, "path": _STRING}, job_id=_STRING, chunk_count=_NUMBER, reused=_BOOLEAN, **_RECEIPT),
-    _ADDS,
+    result({"status": STRING, "path": STRING}, job_id=STRING, chunk_count=NUMBER, reused=BOOLEAN, **_RECEIPT),
+    ADDS,
 )
 INGEST_URL = ToolSpec(
     "memory_ingest_url",
     "Ingest a URL",
     "Fetch a URL and ingest its contents into the brain. Uses the server-side /ingest/url endpoint when available; "
     "otherwise fetches locally and creates a document.",
-    _result(
+    result(
         {"path": {"type": "string", "enum": ["server", "fallback"]}},
         result={"type": "object"},
         document={"type": "object"},
         **_RECEIPT,
     ),
-    _hints(False, False, True, True),
+    hints(False, False, True, True),
 )
 EXTRACT = ToolSpec(
     "memory_extract",
     "Extract memories",
     "Submit a conversation transcript so the server can asynchronously extract memorable facts. If session_id is "
     "provided the messages are appended to that session; otherwise a transcript document is created.",
-    _result(
+    result(
         {"mode": {"type": "string", "enum": ["session", "transcript"]}},
         messages=_OBJECTS,
         document={"type": "object"},
         **_RECEIPT,
     ),
-    _hints(False, False, False, False),
+    hints(False, False, False, False),
 )
 REFLECT = ToolSpec(
     "memory_reflect",
     "Reflect on a session",
     "Close a session and trigger server-side reflection over its messages.",
-    _result(
-        {"reflection_status": _STRING, "reflection_attempted": _BOOLEAN},
+    result(
+        {"reflection_status": STRING, "reflection_attempted": BOOLEAN},
         reflection={"type": ["object", "null"]},
         ended_at={"type": ["string", "null"]},
         **_RECEIPT,
     ),
-    _hints(False, True, True, False),
+    hints(False, True, True, False),
 )
 CONSOLIDATE = ToolSpec(
     "memory_consolidate",
     "Consolidate memory",
     "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune stale episodic memory).",
-    _result({"result": {}}, **_RECEIPT),
-    _hints(False, True, False, False),
+    result({"result": {}}, **_RECEIPT),
+    hints(False, True, False, False),
     scopes.ADMIN,
 )
 CREATE_BRAIN = ToolSpec(
     "memory_create_brain",
     "Create a brain",
     "Create a new brain. Generates a slug from the name if one is not provided.",
-    _result(_BRAIN, **_RECEIPT),
-    _ADDS,
+    result(_BRAIN, **_RECEIPT),
+    ADDS,
 )
 LIST_BRAINS = ToolSpec(
     "memory_list_brains",
     "List brains",
     "List all brains the caller has access to.",
-    _result({"items": {"type": "array", "items": _object(_BRAIN)}}),
-    _READS,
+    result({"items": {"type": "array", "items": object_of(_BRAIN)}}),
+    READS,
     scopes.READ,
 )
 ASK = ToolSpec(
@@ -266,13 +227,13 @@ ASK = ToolSpec(
     "Ask",
     "Ask a question grounded in the brain. Streams answer tokens as MCP progress notifications and returns the final "
     "answer with citations.",
-    _result(
+    result(
         {
-            "answer": _STRING,
+            "answer": STRING,
             "citations": {"type": "array", "items": _CITATION},
             "retrieved": {"type": "array", "items": _RETRIEVED},
         }
     ),
-    _READS,
+    READS,
     scopes.READ,
 )

@@ -200,6 +200,8 @@ class Upstream:
         body = route.encode(args)
         content, headers = _content(body)
         headers |= self._headers(endpoint, call)
+        if call.caller.llm_key is not None:
+            headers["x-llm-api-key"] = call.caller.llm_key
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if op is Op.ASK else self._deadlines.of(op)
         return self._http.build_request(
             route.method,

@@ -30,9 +30,10 @@ def _as_search(args: Args) -> Body:
     if args.get("top_k") is not None:
         body["topK"] = args["top_k"]
     # "all" is no namespace to them: it would find nothing.
-    if args.get("scope") not in {None, "all"}:
-        body["filters"] = {"scope": args["scope"]}
-    return Body(json=body)
+    filters = {"scope": args["scope"]} if args.get("scope") not in {None, "all"} else {}
+    if args.get("tree"):
+        filters["pathPrefix"] = args["tree"]
+    return Body(json={**body, "filters": filters} if filters else body)
 
 
 def _as_question(args: Args) -> Body:

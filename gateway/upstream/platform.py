@@ -6,7 +6,9 @@ from gateway.upstream.store import BRAIN, STORE
 
 _SESSION = BRAIN + "/sessions/{session_id}"
 _LIST = Route("GET", "/v1/brains", as_query(cursor="cursor"))
-_SEARCH = Route("GET", BRAIN + "/search", as_query(q="query", top_k="top_k", scope="scope", sort="sort"))
+_SEARCH = Route(
+    "GET", BRAIN + "/search", as_query(q="query", top_k="top_k", scope="scope", sort="sort", path_prefix="tree")
+)
 
 PLATFORM = Dialect(
     name="platform",

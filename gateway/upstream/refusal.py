@@ -26,6 +26,7 @@ _CODE_BY_STATUS = {
     502: "upstream_unavailable",
     503: "upstream_unavailable",
     504: "timeout",
+    507: "payload_too_large",
 }
 # Codes a platform may send that mean the same here. The rest of its vocabulary is read by status.
 _TRUSTED_CODES = frozenset({"fetch_blocked", "fetch_failed", "payload_too_large", "conflict", "rate_limited"})
@@ -40,7 +41,10 @@ _NOT_EVEN_A_LIST = (
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
-_MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {Op.LIST_MESSAGES}
+_MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {Op.LIST_MESSAGES, Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT}
+# What a platform says that has taken as much from this tenant as it takes.
+_NO_ROOM = frozenset({"quota_exceeded", "insufficient_storage"})
+_FULL = "The platform takes no more: its quota is exceeded. Delete something, or have the quota raised."
 _READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
 _UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
@@ -92,6 +96,8 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
         code = "payload_too_large"
     elif isinstance(said, str) and said in _TRUSTED_CODES:
         code = said
+    elif status == 507 or (isinstance(said, str) and said in _NO_ROOM):
+        return GatewayError("payload_too_large", _FULL)
     elif status == 404 and op in _MISSES_MORE_THAN_A_BRAIN and "brain not found" not in detail:
         code = "not_found"
     elif status == 500 and op is Op.INGEST_URL and (said_of_it := _FETCH_FAILURE.search(detail)):

@@ -70,6 +70,9 @@ POLICIES: Final[Mapping[Op, Policy]] = {
     # A repeat would be said twice: a step looks first.
     Op.APPEND_MESSAGE: _ONCE,
     Op.APPEND_DOCUMENT: _ONCE,
+    # What was moved or removed is not there to be moved again: a step looks.
+    Op.RENAME_DOCUMENT: _ONCE,
+    Op.DELETE_DOCUMENT: _ONCE,
     Op.CLOSE_SESSION: _STAGE,
     Op.REFLECT: _STAGE,
     Op.CONSOLIDATE: _STAGE,

@@ -20,7 +20,12 @@ def _as_batch(args: Args) -> Body:
 
 
 def _as_listing(args: Args) -> Body:
-    return Body(params={"dir": str(args.get("dir", "")), "recursive": "true"})
+    recursive = "true" if args.get("recursive", True) else "false"
+    return Body(params={"dir": str(args.get("dir", "")), "recursive": recursive})
+
+
+def _as_rename(args: Args) -> Body:
+    return Body(json={"from": args["path"], "to": args["to"]})
 
 
 STORE: Mapping[Op, Route] = {
@@ -29,5 +34,8 @@ STORE: Mapping[Op, Route] = {
     Op.LIST_DOCUMENTS: Route("GET", _DOCUMENTS, _as_listing),
     Op.WRITE_DOCUMENT: Route("PUT", _DOCUMENTS, as_content),
     Op.APPEND_DOCUMENT: Route("POST", _DOCUMENTS + "/append", as_content),
+    # Beside the ones above: they have no probe of their own.
+    Op.RENAME_DOCUMENT: Route("POST", _DOCUMENTS + "/rename", _as_rename, probed=False),
+    Op.DELETE_DOCUMENT: Route("DELETE", _DOCUMENTS, as_query(path="path"), probed=False),
     Op.BATCH_WRITE: Route("POST", _DOCUMENTS + "/batch-ops", _as_batch),
 }

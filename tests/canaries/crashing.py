@@ -40,16 +40,16 @@ def _break(owner: type, name: str) -> None:
 
 
 def _break_the_endpoint() -> None:
-    from gateway.http import BrainInPath
+    from gateway.http import Surfaces
 
-    whole = BrainInPath.__call__
+    whole = Surfaces.__call__
 
     async def broken(self: Any, scope: Any, receive: Any, send: Any) -> None:
         if any(name == HEADER.encode() for name, _ in scope.get("headers", ())):
             raise RuntimeError(f"{scope}")
         await whole(self, scope, receive, send)
 
-    BrainInPath.__call__ = broken  # type: ignore[method-assign]  # that is the bug
+    Surfaces.__call__ = broken  # type: ignore[method-assign]  # that is the bug
 
 
 if __name__ == "__main__":

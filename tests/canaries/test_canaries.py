@@ -120,7 +120,9 @@ def settings_of(inbound: str, outbound: str, directory: Path, issuer: Issuer) ->
             "BRAINS_INTERNAL_KEY_FILE": str(directory / "internal-key"),
         },
     }
-    return {"BRAINS_PUBLIC_URL": PUBLIC_URL, **ways_in[inbound], **ways_out[outbound]}
+    # Where nobody is asked for a token there is no public address either: it would not start.
+    public = {} if inbound == "none" else {"BRAINS_PUBLIC_URL": PUBLIC_URL}
+    return {**public, **ways_in[inbound], **ways_out[outbound]}
 
 
 def tokens_for(inbound: str, outbound: str, directory: Path, issuer: Issuer) -> dict[str, str | None]:

@@ -93,6 +93,8 @@ class Proxy:
         try:
             with suppress(*ENDINGS):
                 await self._exchanges(client, sides)
+        except Exception as failure:  # noqa: BLE001  # told when the block ends, also if this task is stopped before
+            self.failures.append(failure)
         finally:
             for side in sides:
                 side.close()

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -106,6 +106,64 @@ class Agent:
         result = await self(tool, **arguments)
         assert not result.is_error, text_of(result)
         return structured(result)
+
+
+@dataclass
+class House:
+    """One brain on one of the platforms, and a client of each surface that is asked for."""
+
+    served: Served
+    brain: str
+    platform: str
+    transport: str
+    era: Era
+    clients: AsyncExitStack
+    headers: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """For processes that are spoken to over stdio."""
+    open: dict[str, Client[Any]] = field(default_factory=dict)
+
+    async def client(self, surface: str) -> Client[Any]:
+        if surface not in self.open:
+            if self.transport == "http":
+                client = self.served.over_http(self.era, f"/{surface}/mcp/{self.brain}", self.headers)
+            else:
+                client = self.served.over_stdio(
+                    self.era, surface, **{"BRAINS_DEFAULT_BRAIN": self.brain, **self.settings}
+                )
+            self.open[surface] = await self.clients.enter_async_context(client)
+        return self.open[surface]
+
+    async def __call__(self, surface: str, tool: str, **arguments: Any) -> CallToolResult:
+        """Call a tool of a surface, whatever comes of it."""
+        return await (await self.client(surface)).call_tool(tool, arguments, raise_on_error=False)
+
+    async def good(self, surface: str, tool: str, **arguments: Any) -> CallToolResult:
+        result = await self(surface, tool, **arguments)
+        assert not result.is_error, text_of(result)
+        return result
+
+
+async def house_of(platforms: Platforms, platform: str, transport: str, era: Era) -> AsyncIterator[House]:
+    served = platforms(platform)
+    async with AsyncExitStack() as clients:
+        async with served.over_http("modern") as client:
+            created = await client.call_tool("memory_create_brain", {"name": f"Test {uuid4()}"})
+        yield House(served, structured(created)["id"], platform, transport, era, clients)
+
+
+@pytest.fixture(params=WAYS_IN, ids="-".join)
+async def house(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[House]:
+    """A brain with all surfaces on it, on every platform, by every transport and on both protocol eras."""
+    async for found in house_of(platforms, *request.param):
+        yield found
+
+
+@pytest.fixture(params=["embedded", "T"])
+async def web_house(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[House]:
+    """One of each dialect, and one way in, where the way makes no difference."""
+    async for found in house_of(platforms, request.param, "http", "modern"):
+        yield found
 
 
 def text_of(result: CallToolResult) -> str:

@@ -270,6 +270,6 @@ def test_a_call_is_not_preceded_by_a_hidden_listing(tmp_path: Any, http: httpx.C
     gateway = Gateway(load(data_dir=tmp_path), roots=())
     mcp = gateway.server(Memory(gateway.brain))
     mcp.add_middleware(spy)
-    with listening(endpoint(mcp, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:
+    with listening(endpoint({"memory": mcp}, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:
         outcome(http.post(url + "/mcp", **raw_call("modern", "memory_search", {"query": "x", "brain": "main"})))
     assert spy.methods == ["tools/call"]

@@ -69,10 +69,16 @@ def document(**other: Any) -> dict[str, Any]:
 @example({"title": "x", "content": "\r\n---\r\nx", "tags": []})
 def test_what_is_rendered_is_read_again(wanted: dict[str, Any]) -> None:
     note = notes.parsed(notes.rendered(wanted, MOMENT))
+    assert note.holds(wanted)
+    assert note.front["via"] == notes.MARK
+    if (own := notes.parsed(wanted["content"].encode())).front:
+        # It came with front matter: that stays, and what it lacks is added.
+        assert note.content == own.content
+        assert own.front.items() <= note.front.items()
+        return
     assert note.content == wanted["content"]
     assert (note.front["name"], note.front.get("tags", [])) == (wanted["title"], wanted["tags"])
     assert note.created == note.front["modified"] == MOMENT
-    assert note.holds(wanted)
 
 
 @UNHURRIED
@@ -83,9 +89,11 @@ def test_every_value_of_front_matter_is_on_a_line_of_its_own(wanted: dict[str, A
     head = text.split("\n---\n")[0].split("\n")
     assert head[0] == "---"
     keys = [line.partition(":")[0] for line in head[1:] if not line.startswith("- ")]
-    assert keys == [
-        key for key in ("name", "description", "tags", "created", "modified") if key != "tags" or wanted["tags"]
-    ]
+    if notes.parsed(wanted["content"].encode()).front:
+        assert keys
+        return
+    fields = ("name", "description", "tags", "created", "modified", "via", "digest")
+    assert keys == [key for key in fields if key != "tags" or wanted["tags"]]
     assert len([line for line in head if line.startswith("- ")]) == len(wanted["tags"])
     assert yaml.safe_load("\n".join(head[1:]))["name"] == wanted["title"]
 
@@ -148,8 +156,6 @@ def test_a_title_that_a_platform_dropped_is_not_held_against_it() -> None:
         "---",
         "---\n",
         "---\nname: x",
-        "---\nname: x\n--- \nbody",
-        "---\r\nname: x\r\n---\r\nbody",
         "---\n- a list\n---\nbody",
         "---\njust words\n---\nbody",
         "---\na: [b\n---\nbody",
@@ -179,7 +185,99 @@ def test_front_matter_that_multiplies_itself_is_no_title_and_no_tag() -> None:
     body = "\n".join(["---", *lines, "tags: *a29", "created: *a29", "---", "x"]).encode()
     note = notes.parsed(body)
     assert note.content == "x"
-    assert (note.title, note.tags, note.created) == (None, set(), None)
+    assert (note.title, note.tags, note.created) == (None, set(), "*a29")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nname: x\n--- \nbody",
+        "---\r\nname: x\r\n---\r\nbody",
+        "---\r\nname: x \r\n---\r\n\r\nbody",
+        "\ufeff---\nname: 'x'\n---\nbody",
+        "---\nname: x\n---\n\nbody",
+    ],
+    ids=ascii,
+)
+def test_front_matter_is_read_whatever_editor_saved_it(text: str) -> None:
+    note = notes.parsed(text.encode())
+    assert (note.title, note.content) == ("x", "body")
+
+
+def test_front_matter_that_is_not_ours_is_content() -> None:
+    body = b"---\nname: x\nvia: hand\n---\nbody"
+    assert notes.opened(body) == notes.Note(body.decode())
+    assert notes.opened(body.replace(b"hand", notes.MARK.encode())).content == "body"
+
+
+OTHERS = """# a remark
+color: red
+weight: 007
+list:
+- a
+- [b, c]
+"two words": yes
+long: >-
+  name: not a field
+  of ours
+map: {a: 1}
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_others_wrote_in_front_matter_survives_to_the_letter(end: str) -> None:
+    first = notes.written("one", {"name": "N", "digest": "d1", "key": "k"}).decode()
+    edited = first.replace("key: k\n", f"key: k\n{OTHERS}").replace("\n", end)
+    before = notes.opened(edited.encode())
+    assert (before.content, before.text("key"), before.front["weight"]) == ("one", "k", "007")
+    after = notes.opened(notes.written("two", {"name": "N", "digest": "d2", "key": None}, before))
+    assert after.content == "two"
+    assert after.text("key") is None
+    assert after.front["digest"] == "d2"
+    kept = OTHERS.partition("\n")[2].replace("\n", end)
+    assert kept in after.head
+    assert {k: v for k, v in after.front.items() if k not in {"name", "digest", "via"}} == {
+        k: v for k, v in before.front.items() if k not in {"name", "digest", "via", "key"}
+    }
+
+
+@UNHURRIED
+@given(texts, st.dictionaries(st.sampled_from(["key", "metadata", "author", "type"]), texts), st.lists(texts))
+def test_a_field_of_ours_is_read_again_also_after_a_platform_tidied_up(
+    content: str, fields: dict[str, str], items: list[str]
+) -> None:
+    one_line = {key: json.dumps(value) for key, value in fields.items()}
+    body = notes.written(content, {**one_line, "themes": json.dumps(items), "digest": "d"})
+    note = notes.opened(body)
+    assert note.content == content
+    assert {key: note.text(key) for key in fields} == one_line
+    assert note.listed("themes") == [item for item in items if item]
+
+
+def test_a_json_value_stays_the_same_text_when_its_quotes_are_taken_away() -> None:
+    told = json.dumps({"file": "src/a.py", "n": 1, "ok": True}, ensure_ascii=False)
+    body = notes.written("x", {"metadata": told, "digest": "d"})
+    bare = body.decode().replace(f"metadata: '{told}'", f"metadata: {told}")
+    assert f"metadata: {told}" in bare
+    assert notes.opened(bare.encode()).text("metadata") == told
+
+
+@pytest.mark.parametrize(
+    ("value", "items"),
+    [('["a", "b"]', ["a", "b"]), ("[a, b]", ["a", "b"]), ("a, b", ["a", "b"]), ("", []), ("7", []), ("[[]]", [])],
+)
+def test_several_in_one_field_are_read_as_we_or_a_person_would_write_them(value: str, items: list[str]) -> None:
+    assert notes.Note("", {"themes": value}).listed("themes") == items
+
+
+@pytest.mark.parametrize(
+    ("moment", "since"),
+    [("1970-01-01T00:00:01.500+00:00", 1500), ("1970-01-01T00:00:01Z", 1000), ("1970-01-01T00:00:02", 2000)],
+)
+def test_times_are_read_as_milliseconds(moment: str, since: int) -> None:
+    assert notes.milliseconds(moment) == since
+    assert notes.milliseconds("soon") is None
+    assert notes.milliseconds(None) is None
 
 
 def test_the_longest_front_matter_there_can_be_is_read_again() -> None:

@@ -192,7 +192,7 @@ def house(directory: Path, people: list[Person], auth: Auth = "jwt", **options: 
                 yield
 
         app = endpoint(
-            gateway.server(Memory(gateway.brain)),
+            {"memory": gateway.server(Memory(gateway.brain))},
             running,
             HttpOptions(settings.max_body, settings.max_bodies),
             gateway.door(),

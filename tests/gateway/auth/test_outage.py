@@ -35,7 +35,7 @@ def gateway(provider: Provider, clock: Clock, tmp_path: Path) -> Iterator[str]:
         async with client, made.running():
             yield
 
-    app = endpoint(made.server(Memory(made.brain)), running, HttpOptions(max_body=1_000_000), door)
+    app = endpoint({"memory": made.server(Memory(made.brain))}, running, HttpOptions(max_body=1_000_000), door)
     with listening(app) as url:
         yield url
 

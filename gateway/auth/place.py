@@ -1,0 +1,25 @@
+"""Which surface and which brain a path means: `/mcp`, `/<surface>/mcp`, and either with `/<brain>` behind it."""
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Final
+
+PATTERN: Final = r"(?:/(?P<surface>[a-z]+))?/mcp(?:/(?P<brain>[^/]+))?/?"
+_PLACE: Final = re.compile(PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request goes; without a surface, to the one at `/mcp`."""
+
+    surface: str | None
+    brain: str | None
+
+    @classmethod
+    def of(cls, path: str, surfaces: Container[str]) -> "Place | None":
+        """None where nothing is served."""
+        found = _PLACE.fullmatch(path)
+        if found is None or (found["surface"] is not None and found["surface"] not in surfaces):
+            return None
+        return cls(found["surface"], found["brain"])
