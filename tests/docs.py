@@ -6,20 +6,37 @@ python -m tests.docs     rewrites them
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from gateway.errors import CATALOGUE
-from gateway.settings import PREFIX, Settings
+from gateway.settings import PREFIX, SURFACES, Settings
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 
-def tools_table() -> str:
-    pin = json.loads((ROOT / "contract" / "tools" / "memory.json").read_text(encoding="utf-8"))
+def pin_of(surface: str) -> list[dict[str, Any]]:
+    pin: list[dict[str, Any]] = json.loads(
+        (ROOT / "contract" / "tools" / f"{surface}.json").read_text(encoding="utf-8")
+    )
+    return pin
+
+
+def surfaces_table() -> str:
+    rows = ["| Surface | Over HTTP | Over stdio | Tools |", "|---|---|---|---|"]
+    for name in SURFACES:
+        paths = [*(["/mcp"] if name == "memory" else []), f"/{name}/mcp"]
+        over_http = ", ".join(f"`{path}`" for path in paths)
+        tools = ", ".join(f"`{tool['name']}`" for tool in pin_of(name)) if name != "memory" else "11 `memory_*`"
+        rows.append(f"| `{name}` | {over_http} | `stdio --surface {name}` | {tools} |")
+    return "\n".join(rows)
+
+
+def tools_table(surface: str) -> str:
     rows = ["| Tool | Arguments | What it does |", "|---|---|---|"]
-    for tool in pin:
+    for tool in pin_of(surface):
         required = set(tool["inputSchema"].get("required", ()))
         names = tool["inputSchema"]["properties"]
         arguments = ", ".join(f"**{name}**" if name in required else name for name in names)
@@ -48,7 +65,12 @@ def errors_table() -> str:
     return "\n".join(rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"tools": tools_table, "settings": settings_table, "errors": errors_table}
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "errors": errors_table,
+    "surfaces": surfaces_table,
+    **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
+}
 
 
 def with_tables(text: str) -> str:

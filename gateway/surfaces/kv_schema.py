@@ -14,7 +14,7 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 
 Word = Annotated[str, StringConstraints(pattern=_WORD)]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Number = Annotated[float, Field(strict=False, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Namespace = Annotated[Word, Field(description="Namespace (default default).")]
 OneNamespace = Annotated[Word | None, Field(description="Restrict to one namespace if set.")]
 TagFilter = Annotated[list[Tag] | None, Field(max_length=20, description="AND-filter on these tags.")]

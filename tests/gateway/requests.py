@@ -19,6 +19,8 @@ from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.files import Roots
 from gateway.page import Page
+from gateway.surfaces import kv_schema
+from gateway.surfaces.kv import Kv
 from gateway.upstream.client import Upstream
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
@@ -53,6 +55,10 @@ def ingest_file(name: str) -> Do:
     return lambda brain, call: brain.ingest_file(call, "b", name, lambda body: Upload(name, "text/plain", body))
 
 
+def put(value: str) -> Do:
+    return lambda brain, call: Kv(brain).put(kv_schema.PutInput(key="a", value=value), call)
+
+
 async def ask(brain: Brain, call: Call) -> None:
     async for _frame in brain.ask(call, "b", {"query": "What do otters do?"}):
         pass
@@ -82,6 +88,16 @@ CASES: dict[str, Do] = {
     "`memory_ingest_url`": lambda brain, call: brain.ingest_url(call, "b", URL),
     "`memory_consolidate`": lambda brain, call: brain.consolidate(call, "b"),
     "`memory_ask`": ask,
+    "`jettson_memory_put`": put("Otters"),
+    "`jettson_memory_put`, again": put("Otters"),
+    "`jettson_memory_put` of another value": put("Seals"),
+    "`jettson_memory_get`": lambda brain, call: Kv(brain).get(kv_schema.GetInput(key="a"), call),
+    "`jettson_memory_search` that finds one": lambda brain, call: Kv(brain).search(
+        kv_schema.SearchInput(query="Seals"), call
+    ),
+    "`jettson_memory_list` of one": lambda brain, call: Kv(brain).list_(kv_schema.ListInput(), call),
+    "`jettson_memory_delete`": lambda brain, call: Kv(brain).delete(kv_schema.DeleteInput(key="a"), call),
+    "`jettson_memory_delete`, again": lambda brain, call: Kv(brain).delete(kv_schema.DeleteInput(key="a"), call),
 }
 
 
@@ -129,7 +145,7 @@ async def brain_on(url: str, folder: Path) -> AsyncIterator[Brain]:
 
     upstream = Upstream((PLATFORM, DAEMON), endpoint)
     try:
-        yield Brain(upstream, roots=Roots((folder,)), fetch=fetched_here)
+        yield Brain(upstream, roots=Roots((folder,)), fetch=fetched_here, default="b")
     finally:
         await upstream.close()
 
