@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import calls, machine, memory, report, search, stdio, streams, workers
+from bench import calls, listing, machine, memory, report, search, stdio, streams, workers
 from bench.processes import Machine
 from bench.quiet import Quiet
 from bench.report import Ran
@@ -27,6 +27,7 @@ SECTIONS: dict[str, Callable[[Sizes, Path], Section]] = {
     "memory": memory.measure,
     "requests": memory.requests,
     "search": search.measure,
+    "listing": listing.measure,
     "definitions": stdio.definitions,
 }
 
