@@ -16,6 +16,8 @@ from mcp_types import TextContent
 from gateway.brain import Brain
 from gateway.errors import CATALOGUE
 from gateway.files import Roots
+from gateway.surfaces.kv import Kv, path_of, putting
+from gateway.surfaces.kv_schema import PutInput
 from gateway.surfaces.memory import Memory
 from gateway.upstream.client import Deadlines, Upstream
 from gateway.upstream.credentials import Endpoint
@@ -124,6 +126,8 @@ class Write:
     on_platform: str
     on_daemon: str
     nth: int = 1
+    given: dict[str, str] = field(default_factory=dict)
+    """The notes that are there before."""
 
     def meant(self, world: World) -> str:
         return self.on_platform if world.name == "platform" else self.on_daemon
@@ -142,6 +146,31 @@ def _remember(**more: str) -> Callable[[str], dict[str, Any]]:
 
 def _extract(**more: str) -> Callable[[str], dict[str, Any]]:
     return lambda brain: {"brain": brain, "messages": _messages_said, **more}
+
+
+def _kv(value: str) -> PutInput:
+    return PutInput(key="otters", value=value)
+
+
+def _kept(put: PutInput) -> dict[str, str]:
+    path = path_of(put.namespace, put.key)
+    draft = putting(put, path)(None)
+    assert draft is not None
+    return {path: draft.body.decode()}
+
+
+def _put(world: World, brain: str) -> Found:
+    """The new value in its note; and what it replaced, if anything, beside it."""
+    documents = world.documents(brain)
+    count = sum(b"Otters hold hands" in body for path, body in documents.items() if "/_" not in path)
+    aside = sum("/_versions/" in path for path in documents)
+    return Found(count, count == 1 and aside <= 1 and len(documents) == 1 + aside)
+
+
+def _deleted(world: World, brain: str) -> Found:
+    documents = world.documents(brain)
+    count = sum("/_deleted/" in path for path in documents)
+    return Found(count, count == 1 == len(documents))
 
 
 _holds_note = _document(lambda _path, body: b"Otters hold hands" in body)
@@ -193,6 +222,26 @@ WRITES = {
             "POST /v1/brains",
             "POST /v1/brains",
         ),
+        Write("put", "jettson_memory_put", lambda _brain: {"key": "otters", "value": _NOTE}, _put, _POST, _PUT),
+        Write(
+            "put_over",
+            "jettson_memory_put",
+            lambda _brain: {"key": "otters", "value": _NOTE},
+            _put,
+            _PUT,
+            _PUT,
+            2,
+            _kept(_kv("before")),
+        ),
+        Write(
+            "delete",
+            "jettson_memory_delete",
+            lambda _brain: {"key": "otters"},
+            _deleted,
+            f"POST {_BRAIN}/documents/rename",
+            f"POST {_BRAIN}/documents/rename",
+            given=_kept(_kv(_NOTE)),
+        ),
     ]
 }
 
@@ -224,7 +273,9 @@ class Story:
 
 
 @asynccontextmanager
-async def gateway(world: World, proxy: Proxy, root: Path, fault: Fault | None = None) -> AsyncIterator[Client[Any]]:
+async def gateway(
+    world: World, proxy: Proxy, root: Path, fault: Fault | None = None, brain_slug: str | None = None
+) -> AsyncIterator[Client[Any]]:
     """A gateway of its own, so that no case eats another's budget or opens its breaker."""
     patience = QUICK if fault is not None and fault.kind in STALLS else PATIENT
 
@@ -232,9 +283,9 @@ async def gateway(world: World, proxy: Proxy, root: Path, fault: Fault | None = 
         return Endpoint(proxy.url)
 
     upstream = Upstream((world.dialect,), endpoint, deadlines=patience)
-    brain = Brain(upstream, roots=Roots((root,)))
+    brain = Brain(upstream, roots=Roots((root,)), default=brain_slug)
     try:
-        async with Client(FastMCP("faults", tools=Memory(brain).tools())) as client:
+        async with Client(FastMCP("faults", tools=[*Memory(brain).tools(), *Kv(brain).tools()])) as client:
             yield client
     finally:
         await brain.close(5)
@@ -251,8 +302,10 @@ def text_of(result: CallToolResult) -> str:
 
 
 def code_of(result: CallToolResult) -> str | None:
-    """The code of a failure, from its text: the errors of an answer stream have no other."""
-    return text_of(result).partition(":")[0] if result.is_error else None
+    """The code of a failure; from its text where there is nothing else, as in the errors of an answer stream."""
+    if not result.is_error:
+        return None
+    return (result.structured_content or {}).get("code") or text_of(result).partition(":")[0]
 
 
 async def written(world: World, write: Write, fault: Fault | None, root: Path, nth: int | None = None) -> Story:
@@ -261,10 +314,10 @@ async def written(world: World, write: Write, fault: Fault | None, root: Path, n
     It is the request that writes that is harmed; or, with `nth`, the n-th of all.
     """
     brain, story = f"b{secrets.token_hex(5)}", Story()
-    world.begin(brain)
+    world.begin(brain, write.given)
     plan = Once(write.meant(world), fault, write.nth) if nth is None else Once(".*", fault, nth)
     with proxying(world.url, plan) as proxy:
-        async with gateway(world, proxy, root, fault) as client:
+        async with gateway(world, proxy, root, fault, brain) as client:
             for _ in range(1 + AGAIN):
                 story.told.append(await told(client, world, write, brain))
                 story.requests = story.requests or [plan.name(passed.request) for passed in proxy.seen]
@@ -273,7 +326,7 @@ async def written(world: World, write: Write, fault: Fault | None, root: Path, n
             result = await called(client, "memory_search", {"brain": brain, "query": "nothing"})
             story.next_is_right = result.is_error or "hits" in (result.structured_content or {})
         # The client may never have heard of it, and has come to a gateway that knows nothing.
-        async with gateway(world, proxy, root) as client:
+        async with gateway(world, proxy, root, brain_slug=brain) as client:
             story.told.append(await told(client, world, write, brain))
         # The proxy keeps what it still delivers open: once it has settled nothing more can arrive. What a gateway
         # left open would be closed by the platform in the end, but not so soon.

@@ -72,10 +72,12 @@ def cells(*rows: tuple[str, str, str]) -> list[object]:
 ALL_WRITES = cells(
     ("platform", "remember ingest_file ingest_url say create_brain", "all"),
     ("platform", "remember_at say_last transcript create_brain_as", "few"),
+    ("platform", "put put_over delete", "all"),
     ("T", "remember ingest_file ingest_url say create_brain", "all"),
     ("T", "remember_at transcript create_brain_as", "few"),
-    ("Y", "remember ingest_file say create_brain", "few"),
-    ("G", "remember ingest_file say create_brain", "few"),
+    ("T", "put put_over delete", "all"),
+    ("Y", "remember ingest_file say create_brain put_over delete", "few"),
+    ("G", "remember ingest_file say create_brain put_over delete", "few"),
 )
 
 
