@@ -164,7 +164,8 @@ def drafted(
     moment = notes.now()
     common: JsonObject = {
         "name": title,
-        "description": notes.described(content, title),
+        # Not its first words: daemons copy descriptions to an index, where they would outlive the note.
+        "description": title,
         "created": (before.created if before is not None else None) or moment,
         "modified": moment,
     }
