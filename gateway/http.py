@@ -15,7 +15,7 @@ from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.admission import Admission
@@ -103,6 +103,10 @@ class Surfaces:
         place = Place.of(scope["path"], self._apps)
         if place is None:
             await Response(status_code=404)(scope, receive, send)
+            return
+        if scope["path"].endswith("/mcp/"):
+            # A brain that was left out by mistake must not become the default one without a word.
+            await RedirectResponse(scope["path"].rstrip("/"), 307)(scope, receive, send)
             return
         surface = place.surface or self._first
         brain = place.brain or (_being_of(scope) if surface == "being" else None)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway import scopes
 from gateway.auth.inbound import Inbound, ProviderDown, Refused
-from gateway.auth.place import Place
+from gateway.auth.place import Place, is_guarded
 from gateway.caller import LOCAL, HttpAnswer, Principal
 from gateway.errors import GatewayError
 from gateway.limits import Limits
@@ -75,7 +75,7 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if Place.of(scope["path"], self._surfaces) is None:
+        if not is_guarded(scope["path"], self._surfaces):
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return

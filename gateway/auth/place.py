@@ -7,6 +7,7 @@ from typing import Final
 
 PATTERN: Final = r"(?:/(?P<surface>[a-z]+))?/mcp(?:/(?P<brain>[^/]+))?/?"
 _PLACE: Final = re.compile(PATTERN)
+_BELOW: Final = re.compile(r"(?:/(?P<surface>[a-z]+))?/mcp(?:/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,9 @@ class Place:
         if found is None or (found["surface"] is not None and found["surface"] not in surfaces):
             return None
         return cls(found["surface"], found["brain"])
+
+
+def is_guarded(path: str, surfaces: Container[str]) -> bool:
+    """Whether a path is where MCP is served, or below that: a token is asked for before anything else is said."""
+    found = _BELOW.fullmatch(path)
+    return found is not None and (found["surface"] is None or found["surface"] in surfaces)

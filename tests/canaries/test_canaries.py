@@ -153,8 +153,8 @@ def give_files(directory: Path, issuer: Issuer) -> None:
     """The same file for all the ways in which ada may be told from others."""
     root = directory / "files"
     subject = CANARIES["subject"]
-    opaque = f"token:{digest(CANARIES['opaque token'])}"
-    callers = [Principal(issuer.url, subject), Principal(ISSUER, subject, "ada"), Principal(subject=opaque)]
+    opaque = Principal("brains-gateway:any", digest(CANARIES["opaque token"]))
+    callers = [Principal(issuer.url, subject), Principal(ISSUER, subject, "ada"), opaque]
     for place in (root, *(root / names.caller_name(caller.partition) for caller in callers)):
         place.mkdir()
         (place / FILE_NAME).write_text(f"It says {CANARIES['file content']}.\n", encoding="utf-8")

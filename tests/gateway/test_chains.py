@@ -11,12 +11,14 @@ from gateway.chains import CHAINS, Chain, Step, foreseen, serve
 from gateway.errors import CATALOGUE, Absent, GatewayError
 from gateway.operations import READS, Args, JsonObject, Op
 from gateway.steps import documents, sessions
+from gateway.steps.keeping import Draft
 from gateway.upstream.dialect import Upload
 from gateway.work import Work
 from tests.gateway.steps.inmemory import BRAIN, Answer, Fault, InMemory, hurry, lost, refusal
 
 HITS: JsonObject = {"hits": [{"path": "a.md", "score": 1.0}]}
 PAGE = {"title": "Otters", "content": "Words.", "path": "raw/documents/otters.md", "metadata": {}, "source": "ingest"}
+NOTE = "memory/global/kv/default/a.md"
 DOCUMENT = {**PAGE, "path": "memory/global/otters.md", "tags": []}
 ANSWERS: dict[Op, JsonObject] = {
     Op.LIST_BRAINS: {"items": []},
@@ -55,6 +57,13 @@ ARGS: dict[str, dict[str, Any]] = {
     "store_transcript": {**DOCUMENT, "messages": [{"role": "user", "content": "x"}]},
     "close_session": {"session_id": "s"},
     "consolidate": {},
+    "read_note": {"path": NOTE},
+    "size_of_note": {"path": NOTE},
+    "list_notes": {"dir": "memory"},
+    "keep_note": {"path": NOTE, "change": lambda _before: Draft(b"x", "X")},
+    "append_to_note": {"path": NOTE, "body": b"x"},
+    "move_note": {"path": NOTE, "to": "memory/global/kv/default/_deleted/a.txt"},
+    "remove_note": {"path": NOTE},
 }
 LARGE = "x" * (documents.PUT_BYTES + 1)
 
@@ -133,8 +142,20 @@ LOOKED_INTO = {
     ("append_messages", "outcome_unknown"): "upstream_unavailable",
     ("remember", "conflict"): "outcome_unknown",
     ("store_transcript", "conflict"): "outcome_unknown",
+    ("keep_note", "outcome_unknown"): "upstream_unavailable",
+    ("append_to_note", "outcome_unknown"): "upstream_unavailable",
+    ("move_note", "outcome_unknown"): "upstream_unavailable",
+    ("remove_note", "outcome_unknown"): "upstream_unavailable",
+    # That there is nothing is an answer.
+    **{(operation, "not_found"): None for operation in ("read_note", "size_of_note", "move_note", "remove_note")},
 }
-LOOKS = {"create_brain": {Op.LIST_NAMED_BRAINS}, "append_messages": {Op.LIST_MESSAGES}}
+MOVES = {"move_note", "remove_note"}
+_READS = {Op.READ_DOCUMENT}
+LOOKS = {
+    "create_brain": {Op.LIST_NAMED_BRAINS},
+    "append_messages": {Op.LIST_MESSAGES},
+    **dict.fromkeys(("keep_note", "append_to_note", "move_note", "remove_note"), _READS),
+}
 
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
@@ -144,10 +165,12 @@ async def test_no_failure_moves_a_chain_on(operation: str, code: str) -> None:
     first = CHAINS[operation][0].via
     when = {"sort": "recency"} if operation == "search" else {}
     work = platform().fails(first, *[code] * 5)
-    work.lacks = {Op.STAT_DOCUMENT}
-    error = await refusal(served(operation, work, **when))
-    assert error.code == LOOKED_INTO.get((operation, code), code)
-    assert set(work.ops) - LOOKS.get(operation, set()) == {first}
+    work.lacks = {Op.STAT_DOCUMENT} - {first}
+    if operation in MOVES:
+        work.files[NOTE] = b"x"
+    _, failed = await outcome(served(operation, work, **when))
+    assert failed == LOOKED_INTO.get((operation, code), code)
+    assert set(work.ops) - (LOOKS.get(operation, set()) - {first}) == {first}
 
 
 async def test_a_step_that_does_not_apply_is_not_begun() -> None:
@@ -223,6 +246,15 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
     ("close_session", {}, (Op.CLOSE_SESSION,), [Op.READ_DOCUMENT, Op.REFLECT, Op.WRITE_DOCUMENT, Op.APPEND_DOCUMENT]),
     ("consolidate", {}, (), [Op.CONSOLIDATE]),
     ("consolidate", {}, (Op.CONSOLIDATE,), [Op.COMPILE]),
+    ("read_note", {}, (), [Op.READ_DOCUMENT]),
+    ("size_of_note", {}, (), [Op.STAT_DOCUMENT]),
+    ("list_notes", {}, (), [Op.LIST_DOCUMENTS]),
+    ("keep_note", {}, (), [Op.READ_DOCUMENT, Op.CREATE_DOCUMENT]),
+    ("keep_note", {}, (Op.CREATE_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT]),
+    ("append_to_note", {}, (), [Op.APPEND_DOCUMENT]),
+    ("move_note", {}, (), [Op.RENAME_DOCUMENT]),
+    ("move_note", {}, (Op.RENAME_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT, Op.DELETE_DOCUMENT]),
+    ("remove_note", {}, (), [Op.DELETE_DOCUMENT]),
 ]
 
 
@@ -239,6 +271,8 @@ async def test_every_chain_does_what_it_says_where_routes_are_absent(
     work = platform(*lacking)
     if operation == "close_session":
         await session_begun(work)
+    if operation in MOVES:
+        work.files[NOTE] = b"x"
     _, step = await served(operation, work, **other)
     assert work.ops == sent
     assert step.via in sent
@@ -265,6 +299,9 @@ def test_every_chain_is_in_the_table_by_each_of_its_first_routes() -> None:
         ("close_session", {}, (Op.CLOSE_SESSION, Op.APPEND_DOCUMENT)),
         ("close_session", {}, (Op.CLOSE_SESSION, Op.WRITE_DOCUMENT)),
         ("consolidate", {}, (Op.CONSOLIDATE, Op.COMPILE)),
+        ("keep_note", {}, (Op.READ_DOCUMENT,)),
+        ("move_note", {}, (Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT)),
+        ("remove_note", {}, (Op.DELETE_DOCUMENT,)),
     ],
     ids=named,
 )

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from mcp_types import TextResourceContents
 from starlette.responses import HTMLResponse
 
 from gateway.capabilities import URI
+from gateway.settings import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
 from tests.gateway.conftest import structured
 from tests.served import Era, listening, serving
-from tests.test_pins import PIN
+from tests.test_pins import PIN, PINNED
 from tests.upstreams import Scripted
 
 TOOLS = [tool["name"] for tool in PIN]
@@ -28,6 +29,7 @@ def doctor(tmp_path: Path, *arguments: str, **settings: str) -> subprocess.Compl
         "HOME": str(tmp_path),
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "BRAINS_DATA_DIR": str(tmp_path / "data"),
+        "BRAINS_SURFACES": "memory",
     }
     command = [sys.executable, "-m", "gateway", "doctor", *arguments]
     return subprocess.run(
@@ -51,6 +53,23 @@ def daemon(traits: Traits = T, *, brains: tuple[str, ...] = ("main",)) -> Iterat
     fake.brains.update({brain: {} for brain in brains})
     with listening(fake.app()) as url:
         yield fake, url
+
+
+@pytest.mark.parametrize("traits", [None, T, Y, G], ids=["embedded", "T", "Y", "G"])
+def test_every_surface_is_told_of_with_what_the_platform_lacks_for_it(tmp_path: Path, traits: Traits | None) -> None:
+    tools = {(name, tool["name"]) for name, pin in PINNED.items() for tool in pin}
+    with ExitStack() as stack:
+        more = {} if traits is None else {"BRAINS_UPSTREAM_URL": stack.enter_context(daemon(traits))[1]}
+        everything = {**more, "BRAINS_SURFACES": ",".join(SURFACES)}
+        code, found = report(tmp_path, **everything)
+        told = doctor(tmp_path, **everything).stdout
+    assert code == 0
+    assert {(row["surface"], row["tool"]) for row in found["tools"]} == tools
+    assert all(f"Tool of {name}" in told for name in SURFACES)
+    assert f"All {len(tools)} tools can be served." in told
+    # What it takes to keep a note: a daemon has no records of documents.
+    put = next(row for row in found["tools"] if row["tool"] == "jettson_memory_put")
+    assert put["missing"] == ([] if traits is None else ["documents by record"])
 
 
 def test_the_embedded_brain_can_do_everything(tmp_path: Path) -> None:

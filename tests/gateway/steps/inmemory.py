@@ -16,6 +16,8 @@ from gateway.work import Work
 BRAIN = "b"
 STORE = frozenset(
     {
+        Op.RENAME_DOCUMENT,
+        Op.DELETE_DOCUMENT,
         Op.READ_DOCUMENT,
         Op.STAT_DOCUMENT,
         Op.LIST_DOCUMENTS,
@@ -141,7 +143,9 @@ class InMemory:
             return self.answers[op](args)
         path = str(args.get("path", ""))
         match op:
-            case Op.READ_DOCUMENT | Op.STAT_DOCUMENT if path not in self.files:
+            case Op.READ_DOCUMENT | Op.STAT_DOCUMENT | Op.RENAME_DOCUMENT | Op.DELETE_DOCUMENT if (
+                path not in self.files
+            ):
                 raise GatewayError("not_found")
             case Op.READ_DOCUMENT:
                 return {"body": self.files[path]}
@@ -149,6 +153,10 @@ class InMemory:
                 return {"path": path, "size": len(self.files[path])}
             case Op.LIST_DOCUMENTS:
                 return {"items": [self._entry(p) for p in self.files if p.startswith(str(args.get("dir", "")))]}
+            case Op.RENAME_DOCUMENT:
+                self.files[str(args["to"])] = self.files.pop(path)
+            case Op.DELETE_DOCUMENT:
+                del self.files[path]
             case Op.WRITE_DOCUMENT:
                 self.files[path] = args["body"]
             case Op.APPEND_DOCUMENT:
