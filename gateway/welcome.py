@@ -13,6 +13,7 @@ def serving(settings: Settings) -> list[str]:
     return [
         "",
         f"brains-gateway listens on   http://{host}:{settings.port}/mcp",
+        *_surfaces(settings),
         f"brain                       {_brain(settings)}",
         f"callers                     {_callers(settings)}",
         f"files are ingested from     {_roots(settings)}",
@@ -35,6 +36,13 @@ def platform(host: str, port: int, data_dir: Path, with_token: bool) -> list[str
         f"A gateway uses it with BRAINS_UPSTREAM_URL=http://{host}:{port}",
         "",
     ]
+
+
+def _surfaces(settings: Settings) -> list[str]:
+    """What else is served, besides the tools at `/mcp`."""
+    first, others = settings.first_surface, [f"/{name}/mcp" for name in settings.surfaces]
+    others.remove(f"/{first}/mcp")
+    return [f"other vocabularies          {', '.join(others)}"] if others else []
 
 
 def _brain(settings: Settings) -> str:

@@ -56,7 +56,7 @@ class Size:
 
 
 FULL = Size(streams=1000, deltas=20, pause=2.0, rounds=3)
-SMALL = Size(streams=100, deltas=10, pause=0.1, rounds=2)
+SMALL = Size(streams=100, deltas=10, pause=0.5, rounds=2)
 
 
 @dataclass

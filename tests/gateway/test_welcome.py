@@ -55,3 +55,11 @@ def test_clients_are_not_sent_to_an_address_that_is_none() -> None:
 
 def test_a_relative_data_directory_is_said_in_full() -> None:
     assert load(data_dir="somewhere").data_dir == Path.cwd() / "somewhere"
+
+
+def test_the_other_vocabularies_are_told_of() -> None:
+    told = "\n".join(welcome.serving(load(surfaces="memory,kv")))
+    assert "other vocabularies          /kv/mcp\n" in told
+    told = "\n".join(welcome.serving(load(surfaces="memory,kv", surface="kv")))
+    assert "other vocabularies          /memory/mcp\n" in told
+    assert "other vocabularies" not in "\n".join(welcome.serving(load(surfaces="kv")))
