@@ -30,6 +30,7 @@ class Allowance:
     fetches_per_minute: int
     bytes_per_minute: int
     fetches_at_once: int = 2
+    calls_at_once: int = 100
 
 
 class Bucket:
@@ -58,8 +59,13 @@ class _Use:
     calls: Bucket
     fetches: Bucket
     bytes: Bucket
+    calling: int = 0
     asking: int = 0
     fetching: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.calling or self.asking or self.fetching)
 
 
 class Limits:
@@ -78,6 +84,21 @@ class Limits:
         """
         if self._allowance is not None and (wait := self._use(caller).calls.take(1, self._clock())):
             raise LimitReached(f"More than {self._allowance.calls_per_second:g} calls a second. Slow down.", wait)
+
+    @contextmanager
+    def calling(self, caller: str) -> Iterator[None]:
+        """One call, for as long as it takes: those that wait for a slow brain hold connections that others need."""
+        if self._allowance is None:
+            yield
+            return
+        use = self._use(caller)
+        if use.calling >= self._allowance.calls_at_once:
+            raise LimitReached(f"{self._allowance.calls_at_once} calls are under way already. Wait for one.", 2)
+        use.calling += 1
+        try:
+            yield
+        finally:
+            use.calling -= 1
 
     def stored(self, caller: str, *contents: str | bytes) -> None:
         """Count what is to be stored, in bytes."""
@@ -143,7 +164,7 @@ class Limits:
             if len(self._uses) <= _CALLERS:
                 return
             oldest = next(iter(self._uses))
-            if self._uses[oldest].asking or self._uses[oldest].fetching:
-                self._uses.move_to_end(oldest)
-            else:
+            if self._uses[oldest].is_idle:
                 del self._uses[oldest]
+            else:
+                self._uses.move_to_end(oldest)

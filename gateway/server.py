@@ -65,7 +65,8 @@ class Gateway:
         self._provider: httpx.AsyncClient | None = None
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
-        self._limits = Limits(_allowance(settings) if settings.is_shared else None)
+        # Those of one tenant share what is stored; nobody of them may take all the room.
+        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         self._upstream = Upstream(
             _dialects(settings),
@@ -217,6 +218,7 @@ def _allowance(settings: Settings) -> Allowance:
         asks_at_once=settings.asks_at_once,
         fetches_per_minute=settings.fetches_per_minute,
         bytes_per_minute=settings.stored_per_minute,
+        calls_at_once=settings.calls_at_once,
     )
 
 

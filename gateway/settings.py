@@ -148,8 +148,9 @@ class Settings(BaseSettings):
     )
     calls_per_second: Annotated[float, Field(gt=0, le=1e6)] = Field(
         50,
-        description="Requests a second of one caller. This and the next three hold with `tokens` and `jwt`.",
+        description="Requests a second of one caller. This and the next four hold with `tokens` and `jwt`.",
     )
+    calls_at_once: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Calls under way for one caller.")
     asks_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(8, description="Answers under way for one caller.")
     fetches_per_minute: Annotated[int, Field(ge=1, le=100_000)] = Field(
         20, description="Pages ingested by one caller in a minute; two at once."
@@ -310,10 +311,14 @@ class Settings(BaseSettings):
         return self.auth_audience or f"{self.public_url}/mcp"
 
     @property
+    def tells_callers_apart(self) -> bool:
+        """Whether a token says who calls: more than that somebody may."""
+        return self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
+
+    @property
     def is_shared(self) -> bool:
         """Whether callers are different people, none of whom may learn of another."""
-        apart = self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
-        return apart and not self.single_tenant
+        return self.tells_callers_apart and not self.single_tenant
 
 
 def is_loopback_host(host: str) -> bool:

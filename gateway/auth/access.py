@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,19 +84,21 @@ class Access:
             # The guard looked at one of them; a proxy may have meant the other.
             await Response(status_code=421)(scope, receive, send)
             return
-        try:
-            principal = await self._principal(scope)
-            self._limits.call(principal.partition)
-        except Refused as error:
-            log.warning("http.refused", status=401, reason=str(error), path=scope["path"])
-            await self._unauthorized(scope)(scope, receive, send)
-        except ProviderDown as error:
-            log.warning("http.refused", status=503, reason=str(error), path=scope["path"])
-            await provider_down(error.retry_after)(scope, receive, send)
-        except GatewayError as error:
-            await too_many(error)(scope, receive, send)
-        else:
-            await self._app(_let_in(scope, principal), receive, send)
+        with ExitStack() as under_way:
+            try:
+                principal = await self._principal(scope)
+                self._limits.call(principal.partition)
+                under_way.enter_context(self._limits.calling(principal.partition))
+            except Refused as error:
+                log.warning("http.refused", status=401, reason=str(error), path=scope["path"])
+                await self._unauthorized(scope)(scope, receive, send)
+            except ProviderDown as error:
+                log.warning("http.refused", status=503, reason=str(error), path=scope["path"])
+                await provider_down(error.retry_after)(scope, receive, send)
+            except GatewayError as error:
+                await too_many(error)(scope, receive, send)
+            else:
+                await self._app(_let_in(scope, principal), receive, send)
 
     async def _principal(self, scope: Scope) -> Principal:
         if self._inbound is None:

@@ -274,6 +274,44 @@ async def test_too_many_answers_at_once_are_429_until_one_is_over(small: House, 
     assert refused.headers["retry-after"] == str(result_of(refused)["structuredContent"]["retry_after_seconds"]) == "2"
 
 
+def test_so_many_calls_at_once_and_another_when_one_is_over(limits: Limits) -> None:
+    with ExitStack() as under_way:
+        for _ in range(ALLOWED.calls_at_once):
+            under_way.enter_context(limits.calling("ann"))
+        assert wait_told(under_way.enter_context, limits.calling("ann")) == 2
+        under_way.enter_context(limits.calling("ben"))
+        for n in range(_CALLERS):
+            limits.call(f"made up {n}")
+        wait_told(under_way.enter_context, limits.calling("ann"))
+    with limits.calling("ann"):
+        pass
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_too_many_calls_at_once_are_429_until_one_is_over(tmp_path: Path, era: Era) -> None:
+    """A brain that hangs is its tenant's trouble: calls that wait for it are not piled up here."""
+    arguments = {"query": "x", "brain": "notes"}
+    with house(tmp_path, [ANN, BEN], calls_at_once=2) as strict:
+        strict.platform.stalled.add("ann")
+
+        async def are_waiting(count: int) -> bool:
+            return strict.platform.waiting == count
+
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+            searching = [asyncio.create_task(strict.call(http, ANN, era, "memory_search", arguments)) for _ in range(2)]
+            await eventually(lambda: are_waiting(2))
+            refused = await strict.call(http, ANN, era, "memory_search", arguments)
+            other = await strict.call(http, BEN, era, "memory_search", arguments)
+            for task in searching:
+                task.cancel()
+            await eventually(lambda: are_waiting(0))
+            strict.platform.stalled.clear()
+            again = await strict.call(http, ANN, era, "memory_search", arguments)
+    assert (refused.status_code, other.status_code, again.status_code) == (429, 200, 200)
+    assert refused.json()["code"] == "rate_limited"
+    assert refused.headers["retry-after"] == "2"
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_too_many_calls_are_429_before_anything_is_read(tmp_path: Path, era: Era) -> None:
     with house(tmp_path, [ANN, BEN], calls_per_second=0.001) as strict:
@@ -284,6 +322,14 @@ async def test_too_many_calls_are_429_before_anything_is_read(tmp_path: Path, er
     assert (first.status_code, second.status_code, other.status_code) == (200, 429, 200)
     assert second.json()["code"] == "rate_limited"
     assert 900 < int(second.headers["retry-after"]) <= 1000
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_those_who_share_a_tenant_have_limits_of_their_own_too(tmp_path: Path, era: Era) -> None:
+    with house(tmp_path, [ANN, BEN], calls_per_second=0.001, single_tenant=True) as strict:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+            answers = [await strict.call(http, person, era, "memory_list_brains", {}) for person in (ANN, ANN, BEN)]
+    assert [answer.status_code for answer in answers] == [200, 429, 200]
 
 
 @pytest.mark.parametrize("era", ERAS)

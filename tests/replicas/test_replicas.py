@@ -63,6 +63,8 @@ def replicas(directory: Path) -> Iterator[Replicas]:
         "BRAINS_SINGLE_TENANT": "true",
         "BRAINS_TOKENS_FILE": str(directory / "tokens.json"),
         "BRAINS_DATA_DIR": str(directory / "data"),
+        # Clients here call as fast as they can, all with one token.
+        "BRAINS_CALLS_PER_SECOND": "10000",
     }
     gateways = [
         Process(settings, directory / f"gateway-{n}.txt", arguments=("--workers", workers) if workers != "1" else ())

@@ -35,7 +35,7 @@ from tests.tenants.platform import AUDIENCE, ISSUER, Brain, Tenant, TenantPlatfo
 Auth = Literal["jwt", "tokens"]
 CANARY = re.compile(r"canary-[0-9a-z]+")
 PROVIDER = "https://login.example"
-FREE = {"calls_per_second": 1e6, "asks_at_once": 10_000, "fetches_per_minute": 100_000}
+FREE = {"calls_per_second": 1e6, "calls_at_once": 10_000, "asks_at_once": 10_000, "fetches_per_minute": 100_000}
 
 
 @dataclass(frozen=True)
