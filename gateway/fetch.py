@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from ipaddress import IPv4Address, ip_address
 from itertools import chain, zip_longest
+from threading import BoundedSemaphore
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -49,16 +50,26 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 # Its own threads, for a look-up cannot be stopped: more than one caller with slow names can keep busy, who may ask for
 # so many pages a minute, and none that anything but a fetch waits for.
-_RESOLVERS = ThreadPoolExecutor(16, thread_name_prefix="fetch-dns")
+_RESOLVERS = ThreadPoolExecutor(64, thread_name_prefix="fetch-dns")
+_LOOK_UPS = BoundedSemaphore(64)
 # Shared by every fetcher of the process: each fetch may hold 5 MiB and a connection for as long as the clock runs.
 _FETCHES = Slots(8)
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
-    def look_up() -> list[str]:
-        return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    """The addresses that the system knows for a name.
 
-    return await asyncio.get_running_loop().run_in_executor(_RESOLVERS, look_up)
+    Raises:
+        GatewayError: fetch_failed, when nobody can look: that must not pass as a name which is not known.
+        OSError: there are none.
+    """
+    look_ups = _LOOK_UPS
+    if not look_ups.acquire(blocking=False):
+        raise GatewayError("fetch_failed", "Too many names are being looked up at the moment.")
+    looking = _RESOLVERS.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    # With its thread, not with whoever waits for it: they may leave long before.
+    looking.add_done_callback(lambda _: look_ups.release())
+    return [str(entry[4][0]) for entry in await asyncio.wrap_future(looking)]
 
 
 class Fetcher:
@@ -100,7 +111,7 @@ class Fetcher:
         and plain attempts away; a name may still mean another address to the platform, which has to check again.
 
         Raises:
-            GatewayError: fetch_blocked.
+            GatewayError: fetch_blocked; fetch_failed when so much is being looked up that nobody can say.
         """
         parts = checked_url(url)
         try:

@@ -2,10 +2,13 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from gateway import fetch
 from gateway.addresses import parsed_network
 from gateway.fetch import Fetcher
 from tests.gateway.internet import (
@@ -74,6 +77,33 @@ async def test_a_name_that_resolves_too_slowly_may_be_known_to_the_platform() ->
 
     await Fetcher(resolve=resolve, wall_seconds=0.05).vet("https://slow.example/")
     assert (await refusal(Fetcher(resolve=resolve, wall_seconds=0.05).vet("https://[::1]/"))).code == "fetch_blocked"
+
+
+async def test_names_that_nobody_could_look_up_do_not_pass_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever keeps all threads busy with slow names could have any address fetched."""
+    over, real = threading.Event(), socket.getaddrinfo
+
+    def look_up(host: Any, *arguments: Any, **options: Any) -> Any:
+        if host == "slow.example":
+            over.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "slow")
+        return real("10.0.0.5", *arguments, **options)
+
+    free = threading.BoundedSemaphore(2)
+    monkeypatch.setattr(fetch, "_LOOK_UPS", free)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    vet = Fetcher(wall_seconds=0.05).vet
+    try:
+        for _ in range(2):
+            await vet("https://slow.example/")
+        error = await refusal(vet("https://inside.example/"))
+        assert (error.code, error.retryable) == ("fetch_failed", True)
+    finally:
+        over.set()
+    # Both threads are free again, and only then is there anything to be said of a name.
+    await asyncio.to_thread(lambda: [free.acquire(timeout=10) for _ in range(2)])
+    free.release(2)
+    assert (await refusal(vet("https://inside.example/"))).code == "fetch_blocked"
 
 
 async def test_an_allowed_range_may_be_handed_to_the_platform(internet: Internet) -> None:
