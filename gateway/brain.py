@@ -223,10 +223,15 @@ class Brain:
                     yield frame
 
     async def _asked(self, call: Call, args: Args) -> AsyncGenerator[JsonObject, None]:
+        own, hidden = self.private_tree(call), set[str]()
         try:
             async with self._means.upstream.stream(call, Op.ASK, args) as frames:
                 async for frame in frames:
-                    yield self._without_private(call, frame)
+                    shown = self._without_private(call, frame)
+                    hidden |= _names_in(frame) - _names_in(shown)
+                    # What was not shown is not cited either: a citation quotes it.
+                    if not hidden & {frame.get("chunk_id"), frame.get("document_id")} and visible([frame], own):
+                        yield shown
         except Absent:
             raise GatewayError("not_implemented") from None
         except GatewayError as error:
@@ -314,3 +319,10 @@ def visible(entries: list[JsonValue], own: str) -> list[JsonValue]:
     return [
         e for e in entries if not isinstance(e, dict) or names.private_tree_of(str(e.get("path", ""))) in (None, own)
     ]
+
+
+def _names_in(frame: JsonObject) -> set[str]:
+    """What the chunks of a frame are called, and their documents."""
+    chunks = frame.get("chunks")
+    found = [chunk for chunk in chunks if isinstance(chunk, dict)] if isinstance(chunks, list) else []
+    return {str(chunk[key]) for chunk in found for key in ("chunk_id", "document_id") if chunk.get(key)}

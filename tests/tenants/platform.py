@@ -209,10 +209,16 @@ class TenantPlatform:
         await _body(request)
 
         async def frames() -> AsyncIterator[bytes]:
-            chunk = {"chunk_id": "c", "document_id": "d", "score": 1.0, "preview": brain.canary}
-            yield _frame("retrieve", chunks=[chunk])
+            found = [{"chunk_id": f"c{n}", "document_id": f"d{n}"} for n in range(len(self.found_at))]
+            shown = {"score": 1.0, "preview": brain.canary}
+            chunks = [{**shown, **named, "path": path} for named, path in zip(found, self.found_at, strict=True)]
+            yield _frame("retrieve", chunks=chunks)
             for delta in ("It is ", brain.canary, "."):
                 yield _frame("answer_delta", delta=delta)
+            for named in found:
+                yield _frame("citation", **named, quote=brain.canary, answer_start=6, answer_end=7)
+            for path in self.found_at:
+                yield _frame("citation", chunk_id=path, document_id=path, path=path, quote=brain.canary)
             yield _frame("done", answer=f"It is {brain.canary}.")
 
         return StreamingResponse(frames(), media_type="text/event-stream")

@@ -83,7 +83,12 @@ async def test_nobody_sees_the_private_tree_of_another_whatever_a_platform_finds
     async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
         arguments = {"query": "x", "brain": "notes", "session_id": "s"}
         answer = await two.call(http, ANN, era, "memory_recall", arguments)
+        asked = await two.call(http, ANN, era, "memory_ask", {"query": "x", "brain": "notes"})
     assert [chunk["path"] for chunk in result_of(answer)["structuredContent"]["chunks"]] == [paths[0], paths[2]]
+    # Neither shown as found nor cited, whether the citation says where it is from or only by which chunk.
+    told = result_of(asked)["structuredContent"]
+    assert [chunk["chunk_id"] for chunk in told["retrieved"]] == ["c0", "c2"]
+    assert [citation["chunk_id"] for citation in told["citations"]] == ["c0", "c2", paths[0], paths[2]]
 
 
 SPELLINGS = ["/mcp", "/mcp/", "/mcp/notes", "/mcp/notes/", "/mcp/a/b", "/mcp//notes", "/mcp/notes%20", "/%6dcp/notes"]
