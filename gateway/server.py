@@ -68,11 +68,13 @@ class Gateway:
         # Those of one tenant share what is stored; nobody of them may take all the room.
         self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
+        secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
+        self._internal_key = WatchedFile(secret, header_word) if secret else None
         self._upstream = Upstream(
             _dialects(settings),
             self._endpoint,
             deadlines=_deadlines(settings),
-            credentials=_credentials(settings, self._keys),
+            credentials=_credentials(settings, self._keys, self._internal_key),
             shared=settings.is_shared,
         )
         self.brain = Brain(
@@ -148,6 +150,7 @@ class Gateway:
         return [
             await self._inbound.problem() if self._inbound else None,
             "the file of signing keys cannot be read" if self._keys and not self._keys.is_current else None,
+            "the file of the shared secret cannot be read" if _is_stale(self._internal_key) else None,
         ]
 
     @asynccontextmanager
@@ -215,25 +218,31 @@ def _resource(settings: Settings) -> Resource | None:
 def _allowance(settings: Settings) -> Allowance:
     return Allowance(
         calls_per_second=settings.calls_per_second,
+        calls_at_once=settings.calls_at_once,
         asks_at_once=settings.asks_at_once,
         fetches_per_minute=settings.fetches_per_minute,
         bytes_per_minute=settings.stored_per_minute,
-        calls_at_once=settings.calls_at_once,
     )
 
 
-def _credentials(settings: Settings, keys: SigningKeys | None) -> Credentials:
+def _is_stale(file: WatchedFile[str] | None) -> bool:
+    if file is None:
+        return False
+    file.value()
+    return not file.is_current
+
+
+def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: WatchedFile[str] | None) -> Credentials:
     if settings.upstream_url is None or settings.upstream_auth == "static":
         return Static()
     if settings.upstream_auth == "passthrough":
         return Passthrough()
     assert keys is not None
-    secret = settings.internal_key_file
     return Internal(
         keys,
         issuer=str(settings.public_url),
         audience=str(settings.upstream_audience),
-        internal_key=WatchedFile(secret, header_word) if secret else None,
+        internal_key=internal_key,
     )
 
 

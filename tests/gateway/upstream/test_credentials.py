@@ -274,14 +274,21 @@ def test_the_shared_secret_is_sent_from_its_file_and_read_again_when_that_change
             agent.good(SEARCH, **{"x-internal-key": "mine"})
             return {request.header("x-internal-key") for request in gateway.seen}
 
+        def problems() -> list[str]:
+            return list(gateway.http.get(gateway.url + "/readyz").json()["problems"])
+
         assert sent() == {INTERNAL_KEY}
         replace_file(secret, b"another-one")
         assert sent() == {"another-one"}
+        assert problems() == []
         replace_file(secret, b"two words\r\nx-evil: 1")
+        assert problems() == ["the file of the shared secret cannot be read"]
         assert sent() == {"another-one"}, "what cannot be a header is not one"
         secret.unlink()
+        assert problems() == ["the file of the shared secret cannot be read"]
         assert sent() == {"another-one"}
         replace_file(secret, b"a-third\n")
+        assert problems() == []
         assert sent() == {"a-third"}
 
 
