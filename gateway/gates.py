@@ -17,7 +17,7 @@ def check_serving(settings: Settings) -> None:
     Raises:
         BadSetting: the first thing that is not safe, and what to do.
     """
-    for sentence in (*_inbound(settings), *_outbound(settings)):
+    for sentence in (*_inbound(settings), *_outbound(settings), *_keys(settings)):
         raise BadSetting(sentence)
     check_platform(settings)
 
@@ -30,7 +30,7 @@ def check_local(settings: Settings) -> None:
     """
     if settings.upstream_auth == "passthrough":
         raise BadSetting("BRAINS_UPSTREAM_AUTH is passthrough, and only over HTTP do callers bring a token to pass on.")
-    for sentence in _outbound(settings.model_copy(update={"auth": None})):
+    for sentence in (*_outbound(settings.model_copy(update={"auth": None})), *_keys(settings)):
         raise BadSetting(sentence)
     check_platform(settings)
 
@@ -69,9 +69,20 @@ def _inbound(settings: Settings) -> Iterator[str]:
         )
     if settings.auth == "jwt":
         yield from _provider(settings)
+
+
+def _keys(settings: Settings) -> Iterator[str]:
+    """Those that are read whenever they are set, whatever else is."""
     if settings.state_keys_file is not None:
         yield from _readable(
             settings.state_keys_file, "BRAINS_STATE_KEYS_FILE", state_keys, "Put 64 hex digits in it, one key a line"
+        )
+    if settings.signing_keys_file is not None:
+        yield from _readable(
+            settings.signing_keys_file,
+            "BRAINS_SIGNING_KEYS_FILE",
+            parsed_keys,
+            "Make one with: brains-gateway key create",
         )
 
 
@@ -133,13 +144,6 @@ def _internal(settings: Settings) -> Iterator[str]:
         if value is None:
             yield f"BRAINS_UPSTREAM_AUTH is internal: set {name} too."
             return
-    assert settings.signing_keys_file is not None
-    yield from _readable(
-        settings.signing_keys_file,
-        "BRAINS_SIGNING_KEYS_FILE",
-        parsed_keys,
-        "Make one with: brains-gateway key create",
-    )
     if settings.internal_key_file is not None:
         yield from _readable(settings.internal_key_file, "BRAINS_INTERNAL_KEY_FILE", header_word, "Put one word in it")
 

@@ -259,6 +259,16 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         "BRAINS_SIGNING_KEYS_FILE",
         "chmod 600",
     ),
+    "signing keys that nobody uses and are not there": (
+        {"BRAINS_SIGNING_KEYS_FILE": "{missing}"},
+        "BRAINS_SIGNING_KEYS_FILE",
+        "brains-gateway key create",
+    ),
+    "signing keys that nobody uses, for all to read": (
+        {**UPSTREAM, "BRAINS_SIGNING_KEYS_FILE": "{open keys}"},
+        "BRAINS_SIGNING_KEYS_FILE",
+        "chmod 600",
+    ),
     "a shared secret that is not there": (
         {**INTERNAL, "BRAINS_INTERNAL_KEY_FILE": "{missing}"},
         "BRAINS_INTERNAL_KEY_FILE",
@@ -394,6 +404,15 @@ def test_a_flag_does_not_get_round_the_gates(command: Command) -> None:
 
 def test_stdio_refuses_a_platform_by_plain_http(command: Command) -> None:
     settings, variable, remedy = UNSAFE["a platform by plain http"]
+    is_refused(*command.run("stdio", **settings), variable, remedy)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["signing keys that nobody uses and are not there", "state keys that are not there", "state keys that are none"],
+)
+def test_stdio_refuses_keys_that_cannot_be_read(command: Command, name: str) -> None:
+    settings, variable, remedy = UNSAFE[name]
     is_refused(*command.run("stdio", **settings), variable, remedy)
 
 
