@@ -141,7 +141,8 @@ def _let_in(scope: Scope, principal: Principal) -> Scope:
         return {**scope, "state": state}
     token = AccessToken(
         token="",
-        client_id=f"{principal.client}:{principal.org or ''}",
+        # Not the client's own: what is sealed for one caller goes by it, and clients are shared.
+        client_id=principal.partition,
         scopes=sorted(principal.scopes),
         subject=principal.subject,
         claims={"iss": principal.issuer, "sub": principal.subject},
