@@ -24,12 +24,8 @@ def found_in(text: str) -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    # A test that failed prints its own variables, and is red anyway.
-    if (
-        report.when == "call"
-        and report.passed
-        and (found := found_in("".join(content for _, content in report.sections)))
-    ):
+    # A test that failed prints its own variables, and is red anyway. What servers say as they stop comes last of all.
+    if report.passed and (found := found_in("".join(content for _, content in report.sections))):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} wrote what looks like a secret: {found}"
     return report

@@ -30,9 +30,16 @@ def test_a_test_that_writes_one_fails(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("from tests.secrets_in_output import pytest_runtest_makereport")
     pytester.makepyfile(
         f"""
-        import sys
+        import sys, pytest
+        @pytest.fixture
+        def loud_at_last():
+            yield
+            sys.stderr.write("{JWT}")
         def test_quiet(): print("nothing")
         def test_loud(): sys.stderr.write("{JWT}")
+        def test_loud_in_the_end(loud_at_last): pass
         """
     )
-    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--show-capture=no").assert_outcomes(passed=1, failed=1)
+    ran = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--show-capture=no")
+    # Whoever is loud is so until the end.
+    ran.assert_outcomes(passed=2, failed=1, errors=2)
