@@ -304,13 +304,13 @@ def test_keys_that_nobody_has_do_not_make_it_ask_and_ask(tmp_path: Path, provide
     with guarded(tmp_path, provider) as gateway, provided(tmp_path, keys="stranger.json") as stranger:
         known = robot_token(provider, READ, gateway.audience)
         assert lists_brains(gateway, "modern", known)
-        asked_before = provider.key_requests()
+        asked_before, began = provider.key_requests(), time.monotonic()
         for _ in range(5):
             stranger.rotate(keep=False)
             answer = gateway.call("modern", "memory_list_brains", {}, robot_token(stranger, READ, gateway.audience))
             assert answer.status_code == 401
-        # Once in half a minute; on a machine so slow that it took longer, twice.
-        assert provider.key_requests() - asked_before <= 1
+        # Once in five seconds, however long all of it took here.
+        assert provider.key_requests() - asked_before <= 1 + (time.monotonic() - began) // 5
         assert lists_brains(gateway, "modern", known)
 
 
@@ -362,7 +362,7 @@ def test_a_provider_that_did_not_answer_is_not_taken_for_one_without_the_key(
             assert_told_to_wait(answer())
 
 
-@pytest.mark.parametrize("asks_every", [0, None], ids=["asks at once", "asks every half minute"])
+@pytest.mark.parametrize("asks_every", [0, None], ids=["asks at once", "asks every few seconds"])
 def test_a_gateway_that_starts_without_the_provider_waits_for_it(
     tmp_path: Path, provider: Provider, asks_every: float | None
 ) -> None:
@@ -375,9 +375,10 @@ def test_a_gateway_that_starts_without_the_provider_waits_for_it(
         assert httpx.get(f"{gateway.url}/readyz", trust_env=False).status_code == 503
         assert httpx.get(f"{gateway.url}/healthz", trust_env=False).status_code == 200
         provider.start()
-        if asks_every is not None:
-            assert [lists_brains(gateway, era, token) for era in ERAS] == [True, True]
-            assert httpx.get(f"{gateway.url}/readyz", trust_env=False).status_code == 200
-        else:
-            # It asks every half minute. What it says until then is the same.
-            assert_told_to_wait(gateway.call("modern", "memory_list_brains", {}, token))
+        if asks_every is None:
+            # Until it asks again, it says the same.
+            while (answer := gateway.call("modern", "memory_list_brains", {}, token)).status_code != 200:
+                assert_told_to_wait(answer)
+                time.sleep(0.2)
+        assert [lists_brains(gateway, era, token) for era in ERAS] == [True, True]
+        assert httpx.get(f"{gateway.url}/readyz", trust_env=False).status_code == 200

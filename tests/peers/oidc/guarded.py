@@ -17,7 +17,7 @@ from tests.peers.oidc.login import robot_token
 from tests.peers.oidc.provider import Provider, provided, wait_until_up
 from tests.served import Era, messages_of, raw_call
 
-# The program as it is, but for the half minute it waits before it asks again for a key that it does not know.
+# The program as it is, but for the seconds it waits before it asks again for a key that it does not know.
 IMPATIENT = "from gateway.auth import keys; keys._ASKED_EVERY = {}; from gateway.cli import main; main()"
 
 
@@ -61,7 +61,7 @@ class Guarded:
 
 @contextmanager
 def guarded(directory: Path, provider: Provider, *, asks_every: float | None = None) -> Iterator[Guarded]:
-    """`brains-gateway serve` with the embedded brain, behind the provider; `asks_every` spares a test half a minute."""
+    """`brains-gateway serve` with the embedded brain, behind the provider; `asks_every` spares a test those seconds."""
     port = free_port()
     url, log = f"http://127.0.0.1:{port}", directory / f"gateway-{port}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
