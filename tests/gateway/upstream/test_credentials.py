@@ -238,6 +238,15 @@ def test_a_project_is_signed_only_where_the_token_has_it(
         assert all(("project_id" in each) is (signed is not None) for each in claims)
 
 
+@pytest.mark.parametrize("inbound", ["none", "one token"])
+def test_a_project_that_no_token_names_is_never_signed(tmp_path: Path, inbound: str) -> None:
+    """Nobody is told apart, so nobody is refused; but a signature would make a header look verified."""
+    with hosted(tmp_path, **INBOUND[inbound], **internal(tmp_path)) as gateway:
+        somebody(gateway, inbound).good(SEARCH, **{"x-project": "p-1"})
+        assert gateway.seen
+        assert not any("project_id" in gateway.claims(request) for request in gateway.seen)
+
+
 @pytest.mark.parametrize("call", every_tool(), ids=lambda call: call.tool)
 @pytest.mark.parametrize("era", ERAS)
 def test_a_project_that_is_not_the_callers_is_forbidden_and_nothing_is_sent(
