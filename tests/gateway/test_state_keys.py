@@ -42,7 +42,8 @@ def replica(data: Path, provider: Provider, keys: Path | None) -> Iterator[str]:
     gateway = Gateway(settings, roots=())
     mcp = gateway.server(Memory(gateway.brain))
     mcp.tool(two_rounds)
-    with listening(endpoint(mcp, gateway.running, HttpOptions(settings.max_body), gateway.door())) as url:
+    app = endpoint({"memory": mcp}, gateway.running, HttpOptions(settings.max_body), gateway.door())
+    with listening(app) as url:
         yield url
 
 

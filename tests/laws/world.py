@@ -119,7 +119,7 @@ def world(dialect: str, folder: Path) -> Iterator[World]:
     with tokens.changed(path) as kept:
         kept += records
     with _platform(dialect, folder) as upstream:
-        settings = {"auth": "tokens", "tokens_file": path, "single_tenant": True, "public_url": "http://127.0.0.1"}
+        settings = {"auth": "tokens", "tokens_file": path, "single_tenant": True, "calls_per_second": 1e6}
         with serving(folder / "data", None, upstream_url=upstream, surfaces=SURFACES, **settings) as served:
             loop = asyncio.new_event_loop()
             http = httpx.AsyncClient(trust_env=False, timeout=60)
