@@ -29,6 +29,7 @@ ARGS: dict[str, Any] = {
     "query": "größe & co",
     "top_k": 3,
     "path": "memory/global/a.md",
+    "to": "memory/global/b.md",
     "title": "A",
     "content": "größe",
     "metadata": {},

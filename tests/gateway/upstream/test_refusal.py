@@ -61,7 +61,9 @@ def test_a_refused_write_is_told_likewise_unless_it_may_have_been_made(status: i
     for op in WRITES:
         error = from_refusal(op, response(status), None)
         is_in_doubt = status in {502, 504} or (status >= 500 and op in STORES)
-        expected = "outcome_unknown" if is_in_doubt else code
+        # What is moved or removed may be missing itself.
+        told = "not_found" if status == 404 and op in {Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT} else code
+        expected = "outcome_unknown" if is_in_doubt else told
         assert (error.code, error.retryable) == (expected, CATALOGUE[expected][1]), op
         assert isinstance(error, Unsure) is is_in_doubt
         if isinstance(error, Unsure):
@@ -276,6 +278,16 @@ def test_a_page_that_a_daemon_could_not_fetch_is_told_as_that(detail: str, code:
     assert (error.failure if isinstance(error, Unsure) else error).code == code
     assert isinstance(error, Unsure) is (code == "upstream_error"), "a page that was not fetched was not stored"
     assert from_refusal(Op.SEARCH, httpx.Response(500), problem).code == "upstream_error"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(507, None), (507, "internal_error"), (403, "quota_exceeded"), (429, "insufficient_storage")]
+)
+def test_a_platform_that_is_full_says_so_and_has_stored_nothing(status: int, said: str | None) -> None:
+    error = from_refusal(Op.WRITE_DOCUMENT, response(status), None if said is None else {"code": said})
+    assert (error.code, error.retryable) == ("payload_too_large", False)
+    assert "quota" in error.message
+    assert not isinstance(error, Unsure)
 
 
 def test_a_token_that_may_not_even_list_brains_is_named() -> None:
