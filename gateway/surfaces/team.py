@@ -97,11 +97,10 @@ class Team(Surface):
 
     async def _relevant(self, call: Call, scope: str | None) -> Sequence[str]:
         """What a session begins with: what holds for all, with one scope, or with one's own and the project at hand."""
-        if scope is not None:
-            return list(dict.fromkeys((scope, GLOBAL)))
-        if call.caller.project is not None:
-            return [PRIVATE, GLOBAL, call.caller.project]
-        return await self._scopes.visible(call)
+        if scope is None and call.caller.project is None:
+            return await self._scopes.visible(call)
+        focus = (scope,) if scope is not None else (call.caller.project, PRIVATE)
+        return list(dict.fromkeys((*focus, GLOBAL)))
 
     async def _entries(self, call: Call, scopes: Sequence[str]) -> tuple[list[JsonObject], list[JsonObject]]:
         """The entries of these scopes, newest first, and how many notes of which scope were too many to be read."""

@@ -51,7 +51,12 @@ def remembering(args: RememberInput, place: Place, origin: Origin) -> Change:
 
 def _says(note: Note, args: RememberInput, digest: str) -> bool:
     is_same = (note.text("digest"), note.text("type")) == (digest, args.type)
-    return is_same and note.content.strip() == args.content.strip()
+    return is_same and _plain(note.content) == _plain(args.content)
+
+
+def _plain(content: str) -> str:
+    """As it compares: editors change the ends of lines, platforms trim the space around."""
+    return content.replace("\r\n", "\n").strip()
 
 
 def _with_front(note: Note) -> Note:
