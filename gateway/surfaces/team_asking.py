@@ -10,6 +10,7 @@ from fastmcp.tools.base import InputRequiredToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from gateway.errors import GatewayError
 from gateway.operations import JsonObject
@@ -36,17 +37,17 @@ async def asked_scope(content: str, choices: Callable[[], Awaitable[Sequence[str
         return InputRequiredToolResult(InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)}))
     try:
         result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
-    except MCPError:
+    except (MCPError, ValidationError):
+        # No way to the client, or no answer from it that could be one.
         raise unnamed(offered) from None
     return await _chosen(result, choices)
 
 
 def _takes_questions(context: Context) -> bool:
-    """Whether the client said that it can ask, and the question has a way to it."""
+    """Whether the client said that it shows forms. One that names no kind of question means them."""
     capabilities = context.session.client_capabilities
-    is_modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-    has_way = is_modern or context.session.can_send_request
-    return has_way and capabilities is not None and capabilities.elicitation is not None
+    said = None if capabilities is None else capabilities.elicitation
+    return said is not None and (said.form is not None or said.url is None)
 
 
 async def _chosen(answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]]) -> str:

@@ -103,6 +103,15 @@ async def test_bad_arguments_are_said_before_anybody_is_asked(served: Served) ->
     assert person.asked == []
 
 
+async def test_a_client_that_fails_to_ask_is_told_the_scopes(served: Served) -> None:
+    async def broken(*_asked: Any) -> ElicitResult[Any]:
+        raise RuntimeError("no screen")
+
+    plain = stdio_client("legacy", served.root, surface="team", BRAINS_DATA_DIR=str(served.data_dir))
+    async with Client(plain.transport, mode=MODE["legacy"], elicitation_handler=broken) as client:
+        assert structured(await remembered(client))["scopes"][:2] == ["private", "global"]
+
+
 def test_any_replica_takes_the_answer_to_a_question_of_another(tmp_path: Path) -> None:
     """They share no memory and no keys: the answer says all there is to know."""
     request = raw_call("modern", "memory_remember", STATEMENT)
@@ -115,7 +124,20 @@ def test_any_replica_takes_the_answer_to_a_question_of_another(tmp_path: Path) -
         assert question["params"]["requestedSchema"]["properties"]["scope"]["enum"] == ["private", "global"]
         params["inputResponses"] = {name: {"action": "accept", "content": {"scope": "global"}}}
         (answered,) = messages_of(HTTP.post(f"{two.url}/team/mcp/main", **request))
+        params["inputResponses"][name]["action"] = "decline"
+        (declined,) = messages_of(HTTP.post(f"{two.url}/team/mcp/main", **request))
     assert answered["result"]["structuredContent"]["scope"] == "global"
+    assert declined["result"]["structuredContent"]["code"] == "validation_error"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_asked"), [({}, True), ({"form": {}}, True), ({"url": {}, "form": {}}, True), ({"url": {}}, False)]
+)
+def test_a_form_goes_to_clients_that_show_forms(served: Served, said: dict[str, Any], is_asked: bool) -> None:
+    request = raw_call("modern", "memory_remember", STATEMENT)
+    request["json"]["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": said}
+    (answer,) = messages_of(HTTP.post(f"{served.url}/team/mcp/main", **request))
+    assert (answer["result"]["resultType"] == "input_required") is is_asked
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ async def test_notes_that_people_write_are_entries_without_loss(shelf: Shelf) ->
     assert [path for path in shelf.paths(TEAM) if "/_" not in path] == [f"{TEAM}/other.txt"]
 
 
+async def test_folders_that_are_no_projects_are_no_scopes(shelf: Shelf) -> None:
+    for folder in ("apollo", "!zeus", "Ares", "a b", "!!hash", "global", "!private", "_kept"):
+        shelf.put(f"memory/project/{folder}/note.md", "Of somebody else.")
+    async with shelf.client("team") as agent:
+        scopes = (await agent.good("memory_scopes"))["scopes"]
+    assert [scope["scope"] for scope in scopes] == ["private", "global", "Zeus", "apollo"]
+
+
 async def test_fields_that_others_wrote_outlive_an_update(shelf: Shelf) -> None:
     async with shelf.client("team") as agent:
         kept = await remember(agent, "First.", key="k")
