@@ -67,6 +67,11 @@ def checked_path(value: str) -> str:
     return path
 
 
+def is_plain_path(path: str) -> bool:
+    """Whether a path stays where it is put, and is of nothing that is kept beside notes."""
+    return all(_is_plain_segment(segment) and not segment.startswith("_") for segment in path.split("/"))
+
+
 def _is_plain_segment(segment: str) -> bool:
     folded = unicodedata.normalize("NFKC", segment)
     decoded = unquote(unquote(unquote(folded)))

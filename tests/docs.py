@@ -54,7 +54,8 @@ def settings_table() -> str:
         also = f" Also read from {', '.join(others)}." if others else ""
         values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         one_of = f" One of {', '.join(f'`{value}`' for value in values)}." if values else ""
-        default = "–" if field.default_factory or field.default in (None, ()) else f"`{field.default}`"
+        usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+        default = "–" if field.default_factory or usual in (None, "") else f"`{usual}`"
         rows.append(f"| `{own}` | {default} | {field.description}{one_of}{also} |")
     return "\n".join(rows)
 

@@ -1,0 +1,80 @@
+"""What the `team` surface says to people. Pure functions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.operations import JsonObject
+from gateway.surfaces.memory_text import line
+
+_SHOWN: Final = 20
+_LENGTH: Final = 320
+# A rule that is cut off may say the opposite: in a digest there is more room.
+_DIGEST_LENGTH: Final = 2000
+_HEADINGS: Final = {
+    "decision": "Decisions",
+    "convention": "Conventions",
+    "constraint": "Constraints",
+    "open_question": "Open questions",
+    "glossary": "Glossary",
+    "status": "Status",
+}
+
+
+def which_scope(content: str) -> str:
+    return f"Which scope shall this be remembered in? “{_short(content, _LENGTH)}”"
+
+
+def name_a_scope(scopes: Sequence[str]) -> str:
+    return f"Name the scope that this belongs in. Yours are: {', '.join(scopes)}."
+
+
+def remembered(entry: JsonObject) -> str:
+    begun = "Already remembered" if entry["reused"] else "Remembered"
+    return f"{begun} in {entry['scope']}: {entry['type']} (id {line(entry['id'])})."
+
+
+def recalled(entries: Sequence[JsonObject], left_out: Sequence[JsonObject]) -> str:
+    lines = [_line(entry, _LENGTH) for entry in entries[:_SHOWN]] or ["No entries."]
+    if len(entries) > _SHOWN:
+        lines.append(f"({len(entries) - _SHOWN} more in the structured result)")
+    return "\n".join([*lines, *_older(left_out)])
+
+
+def forgotten(done: bool, scope: str) -> str:
+    return f"Forgotten in {scope}." if done else f"There was no such entry in {scope}."
+
+
+def scopes(found: Sequence[JsonObject]) -> str:
+    return "\n".join(f"{scope['scope']} ({scope['kind']})" for scope in found)
+
+
+def digest(groups: Sequence[JsonObject], left_out: Sequence[JsonObject]) -> str:
+    """What stands at the beginning of a session: each type with its entries, newest first."""
+    parts = [_group(group) for group in groups if group["entries"]] or ["Nothing is remembered yet."]
+    return "\n\n".join([*parts, *_older(left_out)])
+
+
+def _group(group: JsonObject) -> str:
+    lines = [f"## {_HEADINGS[group['type']]}", *(f"- {_said(entry, _DIGEST_LENGTH)}" for entry in group["entries"])]
+    if group["omitted"]:
+        lines.append(f"- ({group['omitted']} older left out)")
+    return "\n".join(lines)
+
+
+def _older(left_out: Sequence[JsonObject]) -> list[str]:
+    return [f"({one['notes']} older notes of {one['scope']} were not read)" for one in left_out]
+
+
+def _line(entry: JsonObject, length: int) -> str:
+    return f"{entry['type']} {_said(entry, length)}"
+
+
+def _said(entry: JsonObject, length: int) -> str:
+    named = f" {line(entry['key'])}" if "key" in entry else ""
+    return f"[{entry['scope']}]{named}: {_short(str(entry['content']), length)}"
+
+
+def _short(content: str, length: int) -> str:
+    # Some room for what is taken out: only the beginning is looked at.
+    shown = line(content[: 4 * length])
+    return shown if len(shown) <= length and len(content) <= 4 * length else shown[:length] + "…"
