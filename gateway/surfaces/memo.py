@@ -67,7 +67,7 @@ class Memo(Surface):
         return GatewayError("not_found", text.project_not_found(project))
 
     def invalid(self, error: ValidationError) -> str:
-        return text.invalid(error.errors(include_url=False, include_input=False)[0])
+        return text.invalid(error.errors(include_url=False)[0])
 
     def failed(self, error: GatewayError, call: Call) -> ToolResult:
         return ToolResult(text.failed(error, call.request_id), is_error=True)

@@ -21,6 +21,7 @@ def one_line(metadata: JsonObject) -> str:
         ValueError, RecursionError: it cannot be said in JSON.
     """
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+    text.encode()
     return "".join(c if c.isprintable() and c != "'" else _escaped(c) for c in text)
 
 

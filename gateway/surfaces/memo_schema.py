@@ -15,8 +15,12 @@ METADATA_LENGTH: Final = 16_000
 
 
 def _whole(value: Any) -> Any:
-    """To those who call, there is one kind of number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """To those who call, there is one kind of number; and null is as good as nothing."""
+    if not isinstance(value, float):
+        return DEFAULT_LIMIT if value is None else value
+    if not value.is_integer():
+        raise ValueError("limit must be a whole number")
+    return int(value)
 
 
 def _storable(metadata: JsonObject | None) -> JsonObject | None:
@@ -41,7 +45,9 @@ class SearchInput(Input):
 
 class RecordInput(Input):
     content: Annotated[
-        str, StringConstraints(min_length=1, max_length=2_000_000), Field(description="The memo content")
+        str,
+        StringConstraints(min_length=1, max_length=2_000_000),
+        Field(description="The memo content, best under 5000 characters"),
     ]
     source: Annotated[
         Annotated[str, StringConstraints(min_length=1, max_length=256)] | None,

@@ -38,7 +38,6 @@ _RULES: Final[Mapping[str, str]] = {
     "string_unicode": "Parameter '{name}' must be valid Unicode text",
     "string_too_long": "Parameter '{name}' must have at most {max_length:,} characters",
     "int_type": "Parameter '{name}' must be a number",
-    "int_from_float": "Parameter '{name}' must be a whole number",
     "greater_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",
     "less_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",
     "dict_type": "Parameter '{name}' must be an object",
@@ -70,7 +69,9 @@ def invalid(problem: Mapping[str, Any]) -> str:
         name, _, rule = str(problem["msg"]).removeprefix("Value error, ").partition(" ")
         return f"Parameter '{name}' {rule}"
     name = _printable(problem["loc"][0]) if problem["loc"] else "arguments"
-    return _RULES.get(problem["type"], "Parameter '{name}' is not valid").format(name=name, **problem.get("ctx", {}))
+    # What is sent as null counts as left out.
+    kind = "missing" if problem["type"] == "string_type" and problem.get("input") is None else problem["type"]
+    return _RULES.get(kind, "Parameter '{name}' is not valid").format(name=name, **problem.get("ctx", {}))
 
 
 def failed(error: GatewayError, request_id: str) -> str:

@@ -63,7 +63,8 @@ class Desk:
 
     async def __call__(self, tool: str, **arguments: Any) -> CallToolResult:
         async with self.client() as client:
-            return await client.call_tool(f"memoai_memo_{tool}", arguments, raise_on_error=False)
+            result: CallToolResult = await client.call_tool(f"memoai_memo_{tool}", arguments, raise_on_error=False)
+        return result
 
     def client(self, surface: str = "memo") -> Client[Any]:
         return self.served.over_http("modern", f"/{surface}/mcp/{self.brain}", self.headers)

@@ -79,7 +79,7 @@ async def test_the_same_memo_is_recorded_once_and_found_by_other_surfaces(web_ho
 async def test_what_was_not_said_is_left_out_or_empty(web_house: House) -> None:
     in_project(web_house)
     before = datetime.now(UTC)
-    await record(web_house, "Plain words alone.")
+    await record(web_house, "Plain words alone.", source=None, metadata=None)
     (memo,) = await search(web_house, "plain words")
     assert list(memo) == [name for name in FIELDS if name != "source"]
     assert (memo["tags"], memo["extra_metadata"], memo["similarity"]) == ([], {}, 1.0)
@@ -178,7 +178,7 @@ async def test_the_limit_is_ten_unless_it_is_said(web_house: House) -> None:
     for n in range(12):
         await record(web_house, f"Lesson {n} of the pump.")
     assert len(await search(web_house, "pump")) == 10
-    for limit, expected in ((1, 1), (11, 11), (100, 12), (3.0, 3)):
+    for limit, expected in ((1, 1), (11, 11), (100, 12), (3.0, 3), (None, 10)):
         assert len(await search(web_house, "pump", limit=limit)) == expected
 
 

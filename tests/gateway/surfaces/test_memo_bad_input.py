@@ -16,6 +16,7 @@ SEARCH, RECORD = "memoai_memo_search", "memoai_memo_record"
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     (SEARCH, {}, "Missing required parameter: query"),
     (SEARCH, {"limit": 5}, "Missing required parameter: query"),
+    (SEARCH, {"query": None}, "Missing required parameter: query"),
     (SEARCH, {"query": 7}, "Parameter 'query' must be a string"),
     (SEARCH, {"query": ["a"]}, "Parameter 'query' must be a string"),
     (SEARCH, {"query": ""}, "Parameter 'query' must not be empty"),
@@ -30,6 +31,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (SEARCH, {"query": "a", "limit": 101}, "Parameter 'limit' must be between 1 and 100"),
     (SEARCH, {"query": "a", "project": "b"}, "Unknown parameter: project"),
     (RECORD, {}, "Missing required parameter: content"),
+    (RECORD, {"content": None}, "Missing required parameter: content"),
     (RECORD, {"content": 7}, "Parameter 'content' must be a string"),
     (RECORD, {"content": ""}, "Parameter 'content' must not be empty"),
     (RECORD, {"content": "a\0b"}, "Parameter 'content' must not contain a NUL character"),
