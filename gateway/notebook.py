@@ -14,7 +14,7 @@ from gateway.operations import JsonObject, JsonValue
 from gateway.steps.keeping import Change, Draft
 
 AT_ONCE: Final = 8
-_MOST_FOUND: Final = 100
+MOST_FOUND: Final = 100
 T = TypeVar("T")
 
 
@@ -89,9 +89,14 @@ class Notebook:
 
     async def find(self, call: Call, query: str, folder: str, wanted: int) -> list[JsonObject]:
         """Hits in a folder and below it, the best one of each note, best first; by one search."""
+        return (await self.searched(call, query, folder, wanted))[0]
+
+    async def searched(self, call: Call, query: str, folder: str, wanted: int) -> tuple[list[JsonObject], bool]:
+        """The same, and whether there may be more: of a note there may be several hits, and some are elsewhere."""
         scope = folder.split("/")[1] if folder.startswith(("memory/global/", "memory/project/")) else None
         tree = folder.rstrip("/") + "/"
-        args = {"query": query, "top_k": min(wanted, _MOST_FOUND), "scope": scope, "tree": tree}
+        wanted = min(wanted, MOST_FOUND)
+        args = {"query": query, "top_k": wanted, "scope": scope, "tree": tree}
         hits = (await self._brain.search(call, None, args)).get("hits")
         if not isinstance(hits, list):
             raise GatewayError("upstream_error", "The platform's answer has no list of results.")
@@ -99,7 +104,7 @@ class Notebook:
         for hit in hits:
             if isinstance(hit, dict) and (path := str(hit.get("path", "")).removeprefix("/")).startswith(tree):
                 best.setdefault(path, {**hit, "path": path})
-        return [hit for path, hit in best.items() if _is_note(Entry(path), folder)]
+        return [hit for path, hit in best.items() if _is_note(Entry(path), folder)], len(hits) >= wanted
 
     async def keep(self, call: Call, path: str, change: Change, *, stored: str = "") -> tuple[Note, bool]:
         """Change the note at a path, or begin it. The note as it is then, and whether that took anything."""

@@ -16,11 +16,12 @@ from contract.platform.app import create_app
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store
 from gateway.brain import Brain
-from gateway.caller import Call
+from gateway.caller import Call, Caller
 from gateway.files import Roots
 from gateway.page import Page
-from gateway.surfaces import kv_schema
+from gateway.surfaces import kv_schema, memo_schema
 from gateway.surfaces.kv import Kv
+from gateway.surfaces.memo import Memo
 from gateway.upstream.client import Upstream
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
@@ -57,6 +58,18 @@ def ingest_file(name: str) -> Do:
 
 def put(value: str) -> Do:
     return lambda brain, call: Kv(brain).put(kv_schema.PutInput(key="a", value=value), call)
+
+
+def record(brain: Brain, _call: Call) -> Awaitable[object]:
+    return Memo(brain).record(memo_schema.RecordInput(content=NOTE, metadata={"file": "a.md"}), in_project())
+
+
+def search_memos(brain: Brain, _call: Call) -> Awaitable[object]:
+    return Memo(brain).search(memo_schema.SearchInput(query="otters"), in_project())
+
+
+def in_project() -> Call:
+    return Call(Caller(project="p"))
 
 
 async def ask(brain: Brain, call: Call) -> None:
@@ -98,6 +111,9 @@ CASES: dict[str, Do] = {
     "`jettson_memory_list` of one": lambda brain, call: Kv(brain).list_(kv_schema.ListInput(), call),
     "`jettson_memory_delete`": lambda brain, call: Kv(brain).delete(kv_schema.DeleteInput(key="a"), call),
     "`jettson_memory_delete`, again": lambda brain, call: Kv(brain).delete(kv_schema.DeleteInput(key="a"), call),
+    "`memoai_memo_record`": record,
+    "`memoai_memo_record`, again": record,
+    "`memoai_memo_search` that finds one": search_memos,
 }
 
 
@@ -160,7 +176,8 @@ async def counted(dialect: str) -> dict[str, tuple[int, int]]:
             async with brain_on(url, folder) as brain:
                 await brain.create_brain(Call(), "b", "b", "private")
                 # Once by slug, so that the id behind it is known.
-                await brain.search(Call(), "b", {"query": "x"})
+                for first in (Call(), in_project()):
+                    await brain.search(first, "b", {"query": "x"})
                 for name, do in CASES.items():
                     before = app.requests
                     await do(brain, Call())
