@@ -69,7 +69,8 @@ def checked_path(value: str) -> str:
 
 def is_plain_path(path: str) -> bool:
     """Whether a path stays where it is put, and is of nothing that is kept beside notes."""
-    return all(_is_plain_segment(segment) and not segment.startswith("_") for segment in path.split("/"))
+    folded = unicodedata.normalize("NFKC", path).split("/")
+    return all(map(_is_plain_segment, path.split("/"))) and not any(segment.startswith("_") for segment in folded)
 
 
 def _is_plain_segment(segment: str) -> bool:

@@ -89,6 +89,7 @@ IDS = [
     "global/%2e%2e/x",
     "global/x\\y",
     "global/_hits/x",
+    "global/\uff3fhits/x",
     "global/x/",
     "../global/x",
     "Global/x",
