@@ -16,7 +16,6 @@ from gateway.surfaces import being_text as text
 from gateway.surfaces.base import Options, Surface, Use, tool
 from gateway.surfaces.being_context import Context
 from gateway.surfaces.being_history import History
-from gateway.surfaces.being_names import node_path
 from gateway.surfaces.being_nodes import LOOKED_AT, Nodes
 from gateway.surfaces.being_patrol import Patrol
 from gateway.surfaces.being_relations import Relations
@@ -51,7 +50,7 @@ class Being(Surface):
     @tool(schema.RECALL, Use("search"))
     async def recall(self, args: schema.RecallInput, call: Call) -> ToolResult:
         nodes, _by_meaning = await self._nodes.found(call, args.user_message[:_SEARCHED], _RECALLED)
-        self._notes.hit(call, [node_path(node.cluster, node.id) for node in nodes])
+        self._notes.hit(call, [node.path for node in nodes])
         # As fragments: their order says nothing.
         return ToolResult(text.recalled(random.sample(nodes, len(nodes))))
 

@@ -18,8 +18,7 @@ _USUAL_IMPORTANCE = 0.5
 class Node:
     """What happened, who was there, and how it felt."""
 
-    id: str
-    cluster: str
+    path: str
     action: str
     actors: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
@@ -29,6 +28,15 @@ class Node:
     importance: float = _USUAL_IMPORTANCE
     merged: tuple[str, ...] = ()
     dead: bool = False
+
+    @property
+    def id(self) -> str:
+        return paths.stem_of(self.path)
+
+    @property
+    def cluster(self) -> str:
+        """The folder it is in; where a person put it in none, that of its theme."""
+        return self.path.removeprefix(paths.NODES + "/").rpartition("/")[0] or paths.cluster_of(self.themes)
 
     def has(self, words: Iterable[str]) -> bool:
         """Whether each of these is in what is said of it, or is a day of it."""
@@ -57,8 +65,7 @@ def grouped(entries: Iterable[Entry]) -> list[Cluster]:
 def node_of(path: str, note: Note) -> Node:
     """A note as a node. One that a person wrote, or edited, lacks nothing either."""
     return Node(
-        id=paths.stem_of(path),
-        cluster=path.removeprefix(paths.NODES + "/").rpartition("/")[0],
+        path=path,
         action=note.content,
         actors=tuple(note.listed("actors")),
         when=tuple(note.listed("when")),

@@ -19,7 +19,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Names = Annotated[list[Name], Field(max_length=_LIST)]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 Days = Annotated[list[Day], Field(max_length=_LIST)]
-Number = Annotated[float, Field(strict=False, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Target = Literal[
     "preferences",
     "knowledge",
@@ -160,7 +160,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     role: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    content: str
+    content: Annotated[str, StringConstraints(max_length=1_000_000)]
 
 
 class TriggerPatrolInput(Input):

@@ -157,7 +157,8 @@ def _entry(args: UpdateMemoryInput, place: Place, content: str, before: Note | N
     said = {name: value for name, value in told.items() if value is not None}
     if before is not None and before.content.strip() == content.strip() and _tells(before, said):
         return None
-    key = place.key if before is None else before.text("key")
+    # One that goes by its content has no key; one that a person made goes by its file's name.
+    key = place.key if before is None else before.text("key") or (None if before.text("target") else place.shown)
     fields = {
         "digest": names.checksum(content.strip()),
         "target": args.target,
