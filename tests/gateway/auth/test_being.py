@@ -128,10 +128,10 @@ def lending(folder: Path) -> Iterator[tuple[Recorded, str]]:
 def test_a_lent_key_reaches_the_platform_with_its_call_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with lending(tmp_path) as (recorded, url):
 
-        def call(at: str, tool: str, key: str | None, **arguments: Any) -> list[tuple[str, str | None]]:
+        def call(at: str, tool: str, lent: str | None, /, **arguments: Any) -> list[tuple[str, str | None]]:
             place = len(recorded.seen)
             made = raw_call("modern", tool, arguments)
-            made["headers"] |= {} if key is None else {"x-llm-api-key": key}
+            made["headers"] |= {} if lent is None else {"x-llm-api-key": lent}
             assert HTTP.post(url + at, **made).status_code == 200
             return recorded.seen[place:]
 
@@ -143,9 +143,9 @@ def test_a_lent_key_reaches_the_platform_with_its_call_alone(tmp_path: Path, cap
         call(AT, "recall", KEY, user_message="bread")
         wait_until(lambda: any("_hits" in asked for asked, _ in recorded.seen), "nothing was counted")
 
-        lent = {asked for asked, key in recorded.seen if key == KEY}
-        assert any("/main/consolidate" in asked for asked in lent)
-        assert any("/search" in asked for asked in lent)
+        with_key = {asked for asked, key in recorded.seen if key == KEY}
+        assert any("/main/consolidate" in asked for asked in with_key)
+        assert any("/search" in asked for asked in with_key)
         after = [(asked, key) for asked, key in recorded.seen if "/main/extract" in asked or "_hits" in asked]
         assert {key for _asked, key in after} == {None}
         # The patrol that began by itself, after the answer.

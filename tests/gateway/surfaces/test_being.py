@@ -271,7 +271,7 @@ async def test_the_nodes_recalled_last_are_the_recent_ones(web_house: House) -> 
 async def test_the_being_is_named_by_the_path_or_by_the_query(platforms: Platforms, path: str) -> None:
     async with platforms("embedded").over_http("legacy", path) as client:
         context = await client.call_tool("get_context", {})
-    assert json.loads(context.content[0].text)["metadata"]["being_id"] == "main"  # type: ignore[union-attr]
+    assert json.loads(context.content[0].text)["metadata"]["being_id"] == "main"
 
 
 @pytest.mark.parametrize("path", ["/being/mcp/nowhere", "/being/mcp?being_id=nowhere"])

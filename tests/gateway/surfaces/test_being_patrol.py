@@ -45,8 +45,15 @@ async def test_notes_and_scenes_are_kept_once(web_house: House) -> None:
 
 
 async def test_scenes_that_differ_in_anything_are_two(web_house: House) -> None:
-    changed = [{"feeling": "joy"}, {"when": ["2026-04-15"]}, {"actors": ["Rin"]}, {"importance": 0.1}, {"setting": "x"}]
-    scenes = [BREAD, *({**BREAD, **one} for one in changed), {**BREAD, "themes": ["x"]}]
+    changed: list[dict[str, Any]] = [
+        {"feeling": "joy"},
+        {"when": ["2026-04-15"]},
+        {"actors": ["Rin"]},
+        {"importance": 0.1},
+        {"setting": "x"},
+        {"themes": ["x"]},
+    ]
+    scenes = [BREAD, *({**BREAD, **one} for one in changed)]
     assert len(set((await answered(web_house, "update_notes", scenes=scenes))["scene_ids"])) == 7
 
 
