@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from gateway import notes
+from gateway import notes, scopes
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
@@ -138,12 +138,17 @@ class Notebook:
         return lambda: self.entries(call, f"{folder}/_hits", ending=".txt")
 
     def hit(self, call: Call, paths: Sequence[str], times: int = 1) -> None:
-        """Count a hit on each of these notes once the call is answered; nothing waits for that, or fails with it."""
+        """Count a hit on each of these notes once the call is answered; nothing waits for that, or fails with it.
+
+        Not for callers who may only read.
+        """
 
         async def counted(after: Call) -> None:
+            # The tool only reads, but this is written.
+            after.scope = scopes.WRITE
             await in_parallel([self._counting(after, path, times) for path in paths])
 
-        if paths:
+        if paths and scopes.WRITE in call.caller.principal.scopes:
             self._brain.later(call, f"hits {call.request_id}", counted)
 
     def _counting(self, call: Call, path: str, times: int) -> Callable[[], Awaitable[None]]:

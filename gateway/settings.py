@@ -16,7 +16,7 @@ from gateway.names import checked_id, is_project
 from gateway.setting_kinds import HomePath, Names, Networks, Paths, Seconds
 
 PREFIX = "BRAINS_"
-SURFACES = ("memory", "kv", "team", "memo")
+SURFACES = ("memory", "kv", "team", "being", "memo")
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 # A star stands for what is before a name, never for any name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")

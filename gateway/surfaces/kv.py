@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from fastmcp.tools import ToolResult
 
-from gateway import names, scopes
+from gateway import names
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
@@ -49,8 +49,7 @@ class Kv(Surface):
             missing = {"found": False}
             return ToolResult(text.got(missing), missing)
         count = await self._notes.count(call, path)
-        if scopes.WRITE in call.caller.principal.scopes:
-            self._notes.hit(call, [path])
+        self._notes.hit(call, [path])
         found = {"found": True, **memory_of(Entry(path), note), "access_count": count}
         return ToolResult(text.got(found), found)
 
