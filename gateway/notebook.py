@@ -180,7 +180,9 @@ def drafted(
         "modified": moment,
     }
     own = {**common, **fields}
-    return Draft(notes.written(content, own, before), title, _metadata(own), aside or {})
+    # Front matter that is not ours is content to whoever reads it; what it says outlives the content all the same.
+    kept = before if before is None or before.front else notes.parsed(before.content.encode())
+    return Draft(notes.written(content, own, kept), title, _metadata(own), aside or {})
 
 
 def _metadata(fields: Mapping[str, JsonValue]) -> JsonObject:

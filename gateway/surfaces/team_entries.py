@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gateway import names, notes
+from gateway import names
 from gateway.notebook import Entry, drafted
 from gateway.notes import Note, milliseconds
 from gateway.operations import JsonObject
@@ -44,7 +44,7 @@ def remembering(args: RememberInput, place: Place, origin: Origin) -> Change:
         fields = {"digest": digest, "type": args.type, "key": args.key, **origin.fields()}
         title = args.key or names.title_of(args.content)
         aside = {} if before is None or args.key is not None else _displaced(before, args, place)
-        return drafted(title, args.content, fields, before and _with_front(before), aside=aside)
+        return drafted(title, args.content, fields, before, aside=aside)
 
     return change
 
@@ -57,11 +57,6 @@ def _says(note: Note, args: RememberInput, digest: str) -> bool:
 def _plain(content: str) -> str:
     """As it compares: editors change the ends of lines, platforms trim the space around."""
     return content.replace("\r\n", "\n").strip()
-
-
-def _with_front(note: Note) -> Note:
-    """The note with front matter that is not ours taken for what it is: what others say there outlives a change."""
-    return note if note.front else notes.parsed(note.content.encode())
 
 
 def _displaced(note: Note, args: RememberInput, place: Place) -> Mapping[str, bytes]:

@@ -278,6 +278,12 @@ class TestNotes:
         assert notes.opened(second).text("version") == "2"
         assert notes.opened(second).content == "w"
 
+    def test_front_matter_of_others_survives_the_value_it_stood_before(self) -> None:
+        made = self.put(b"---\ncolor: [red, blue]\nname: mine\n---\n\nby hand")
+        assert made is not None
+        assert b"\ncolor: [red, blue]\n" in made
+        assert notes.opened(made).content == "v"
+
     def test_what_is_replaced_goes_aside(self) -> None:
         args = PutInput(key="k", value="w")
         draft = kv.putting(args, "memory/global/kv/default/k.md")(notes.opened(self.put(None) or b""))
