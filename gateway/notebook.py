@@ -172,16 +172,16 @@ def drafted(
 ) -> Draft:
     """A note with these fields of ours, and what goes with every note. When it was begun is kept."""
     moment = notes.now()
+    # Front matter that is not ours is content to whoever reads it; what it says outlives the content all the same.
+    kept = before if before is None or before.front else notes.parsed(before.content.encode())
     common: JsonObject = {
         "name": title,
         # Not its first words: daemons copy descriptions to an index, where they would outlive the note.
         "description": title,
-        "created": (before.created if before is not None else None) or moment,
+        "created": (kept.created if kept is not None else None) or moment,
         "modified": moment,
     }
     own = {**common, **fields}
-    # Front matter that is not ours is content to whoever reads it; what it says outlives the content all the same.
-    kept = before if before is None or before.front else notes.parsed(before.content.encode())
     return Draft(notes.written(content, own, kept), title, _metadata(own), aside or {})
 
 
