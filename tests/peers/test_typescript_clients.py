@@ -31,8 +31,10 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
 FAILING = {"memory_ingest_url": "fetch_blocked", "memory_search": "validation_error"}
 
 
-def driven(era: Era, *target: str, cwd: Path, data_dir: Path) -> dict[str, Any]:
-    steps = [{"name": name, "arguments": arguments} for name, arguments in STEPS]
+def driven(
+    era: Era, *target: str, cwd: Path, data_dir: Path, calls: list[tuple[str, dict[str, Any]]] = STEPS
+) -> dict[str, Any]:
+    steps = [{"name": name, "arguments": arguments} for name, arguments in calls]
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "BRAINS_DATA_DIR": str(data_dir)}
     command = ["node", str(HERE / "client.mjs"), era, *target]
     done = subprocess.run(

@@ -132,6 +132,17 @@ async def test_a_note_that_a_person_wrote_is_a_memo_too(one: Desk, kind: str) ->
     assert {key: value for key, value in memo.items() if key not in {"id", "created_at"}} == shown
 
 
+async def test_metadata_survive_a_daemon_that_takes_the_quotes_away(one: Desk) -> None:
+    metadata = {"said": "it's \"odd\": 'yes'", "lines": "a\nb\u2028c\u0085d", "where": "日本, 'here'"}
+    memo_id = await one.record("Pumps need grease.", metadata=metadata)
+    lines = (await one.get(path_of(memo_id))).split("\n")
+    tidied = [f"metadata: {line[11:-1]}" if line.startswith("metadata: ") else line for line in lines]
+    assert tidied != lines
+    await one.put(path_of(memo_id), "\n".join(tidied))
+    (memo,) = await one.search("grease")
+    assert (memo["extra_metadata"], memo["tags"]) == (metadata, [])
+
+
 async def test_what_is_kept_beside_memos_or_elsewhere_is_no_memo(one: Desk) -> None:
     await one.put(f"{FOLDER}/_versions/old.md", "Pumps need grease.")
     await one.put(f"{FOLDER}/_deleted/gone.txt", "Pumps need grease.")
@@ -150,7 +161,7 @@ async def test_a_note_that_cannot_be_decoded_is_shown_as_far_as_it_can(one: Desk
 async def test_equals_are_ordered_by_age_also_at_the_edge(one: Desk) -> None:
     for day in (3, 9, 1, 7, 5):
         note = f"---\nvia: brains-gateway\ncreated: 2026-01-0{day}T10:30:00+00:00\n---\n\nGrease day{day}."
-        await one.put(f"{FOLDER}/m{day}.md", note)
+        await one.put(f"{FOLDER}/m{day * 7 % 10}.md", note)
     found = await one.search("grease")
     likeness = [memo["similarity"] for memo in found]
     assert likeness == sorted(likeness, reverse=True)

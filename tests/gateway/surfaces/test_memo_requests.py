@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.gateway.surfaces.memos import EXAMPLE, PROJECT, TIMEOUT, Desk, desk, path_of, with_brain
+from tests.gateway.surfaces.memos import EXAMPLE, PROJECT, TIMEOUT, Desk, desk, memos_of, path_of, with_brain
 
 
 @pytest.fixture(params=["platform", "daemon"])
@@ -35,6 +35,20 @@ async def test_a_search_reads_what_it_answers_with_and_no_more(one: Desk) -> Non
         before = one.counted.requests
         await client.call_tool("memoai_memo_search", {"query": "xylophone"})
         assert one.counted.requests - before == 1
+
+
+async def test_long_memos_cost_a_second_search_and_nothing_else(one: Desk) -> None:
+    """To the platform they are many parts each; the daemon knows whole notes alone."""
+    words = "Then wait for the pressure to settle and look at the gauge again. " * 13
+    for n in range(12):
+        parts = [f"{'Grease the pump. ' * (12 - n)} {words} Memo{n} part {m}." for m in range(8)]
+        await one.record("\n\n".join(parts))
+    async with one.client() as client:
+        before = one.counted.requests
+        found = memos_of(await client.call_tool("memoai_memo_search", {"query": "grease"}))
+        assert one.counted.requests - before == (12 if one.name == "platform" else 11)
+    # The best of all, although the others are newer.
+    assert [f"Memo{n} " in memo["content"] for n, memo in enumerate(found)] == [True] * 10
 
 
 async def test_a_memo_that_does_not_say_when_it_was_recorded_costs_one_listing(one: Desk) -> None:
