@@ -38,7 +38,7 @@ async def test_entries_are_notes_that_a_person_can_read(shelf: Shelf) -> None:
     front, content = shelf.read(f"{TEAM}/db.orders.md").removeprefix("---\n").split("---\n\n")
     fields = yaml.safe_load(front)
     assert content == "Orders live in Postgres."
-    assert (fields["name"], fields["description"]) == ("db.orders", "Orders live in Postgres.")
+    assert (fields["name"], fields["description"]) == ("db.orders", "db.orders")
     assert (fields["type"], fields["key"], fields["via"]) == ("decision", "db.orders", "brains-gateway")
     assert (fields["author"], fields["client"], fields["channel"]) == ("local", "mcp", "http")
     assert "scope" not in fields
