@@ -22,6 +22,7 @@ from gateway.upstream.dialect import Upload
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
 _BRAIN: JsonObject = {"id": "", "slug": "", "name": "", "visibility": "private"}
+_MAY_BE_LEFT_OUT = frozenset({"reflection", "ended_at"})
 _MEDIA_TYPES = {
     "markdown": "text/markdown",
     "text": "text/plain",
@@ -101,7 +102,9 @@ class Memory(Surface):
 
     @tool(schema.REFLECT, Use("close_session"))
     async def reflect(self, args: schema.ReflectInput, call: Call) -> ToolResult:
-        answer = await self._brain.close_session(call, args.brain, args.session_id)
+        said = await self._brain.close_session(call, args.brain, args.session_id)
+        # In the contract these are there or not there; some platforms say null for the latter.
+        answer = {key: value for key, value in said.items() if value is not None or key not in _MAY_BE_LEFT_OUT}
         answer.setdefault("reflection_status", "completed" if answer.get("reflection") else "no_result")
         answer.setdefault("reflection_attempted", bool(answer.get("reflection")))
         return ToolResult(_noted(text.reflected(answer), call), answer | _stored(call))

@@ -193,8 +193,8 @@ REFLECT = ToolSpec(
     "Close a session and trigger server-side reflection over its messages.",
     result(
         {"reflection_status": STRING, "reflection_attempted": BOOLEAN},
-        reflection={"type": ["object", "null"]},
-        ended_at={"type": ["string", "null"]},
+        reflection={"type": "object"},
+        ended_at=STRING,
         **_RECEIPT,
     ),
     hints(False, True, True, False),
@@ -203,7 +203,7 @@ CONSOLIDATE = ToolSpec(
     "memory_consolidate",
     "Consolidate memory",
     "Trigger a consolidation pass on the brain (compile summaries, promote stable notes, prune stale episodic memory).",
-    result({"result": {}}, **_RECEIPT),
+    result({"result": {"type": "object"}}, **_RECEIPT),
     hints(False, True, False, False),
     scopes.ADMIN,
 )

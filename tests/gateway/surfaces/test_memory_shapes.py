@@ -57,6 +57,11 @@ LESS: list[tuple[str, dict[str, Any], dict[str, Answer]]] = [
     ("memory_create_brain", {"name": "x"}, {"POST /v1/brains": says({"id": "b"})}),
     ("memory_list_brains", {}, {"GET /v1/brains": says({"items": [{"id": "b"}, {}]})}),
     ("memory_reflect", {"session_id": "s", "brain": "b"}, {f"POST {B}/sessions/s/close": says({})}),
+    (
+        "memory_reflect",
+        {"session_id": "s", "brain": "b"},
+        {f"POST {B}/sessions/s/close": says({"reflection": None, "ended_at": None, "other": None})},
+    ),
     ("memory_ask", {"query": "x", "brain": "b"}, {f"POST {B}/ask": replay(FRAMES)}),
 ]
 
