@@ -20,7 +20,7 @@ from gateway.upstream.client import Upstream
 from gateway.upstream.dialect import Upload
 
 _MESSAGE_LENGTH = 1_000_000
-_READ_ONLY = frozenset({"list_brains", "search", "recall", "read_note", "size_of_note", "list_notes"})
+_READ_ONLY = frozenset({"list_brains", "search", "recall", "read_note", "stat_note", "list_notes"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
         ),
     ),
     "read_note": (Step(Op.READ_DOCUMENT, run=keeping.read_note),),
-    "size_of_note": (Step(Op.STAT_DOCUMENT, run=keeping.size),),
+    "stat_note": (Step(Op.STAT_DOCUMENT, run=keeping.size_and_time),),
     "list_notes": (Step(Op.LIST_DOCUMENTS),),
     "keep_note": (
         Step(Op.CREATE_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=keeping.keep_by_record),

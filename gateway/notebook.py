@@ -64,6 +64,11 @@ class Notebook:
             raise GatewayError("upstream_error", "The platform's answer has no list of documents.")
         return [item for item in found if isinstance(item, dict)]
 
+    async def entry(self, call: Call, path: str) -> Entry:
+        """One note as a listing has it; empty where there is none."""
+        found = await self._brain.note(call, "stat_note", {"path": path})
+        return _entry({**found, "path": path})
+
     async def read_all(self, call: Call, paths: Iterable[str]) -> list[tuple[str, Note]]:
         """The notes at these paths, a few at once; one that is gone by now is left out."""
         wanted = list(paths)
@@ -125,7 +130,7 @@ class Notebook:
 
     async def count(self, call: Call, path: str) -> int:
         """How often a note was hit: the size of the file that is kept beside it."""
-        return int((await self._brain.note(call, "size_of_note", {"path": hits_path(path)}))["size"])
+        return (await self.entry(call, hits_path(path))).size
 
     async def counts(self, call: Call, paths: Sequence[str]) -> dict[str, int]:
         """How often each of these notes was hit: one listing for each of their folders."""
@@ -150,6 +155,14 @@ class Notebook:
 
         if paths and scopes.WRITE in call.caller.principal.scopes:
             self._brain.later(call, f"hits {call.request_id}", counted)
+
+    def uncount(self, call: Call, path: str) -> None:
+        """Begin to count anew, once the call is answered: what is put there next is another note."""
+
+        async def removed(after: Call) -> None:
+            await self.remove(after, hits_path(path))
+
+        self._brain.later(call, f"count of {path}", removed)
 
     def _counting(self, call: Call, path: str, times: int) -> Callable[[], Awaitable[None]]:
         return lambda: self.append(call, hits_path(path), b"." * times)

@@ -169,12 +169,11 @@ async def remove(work: Work, args: Args) -> JsonObject:
             return {"removed": False}
 
 
-async def size(work: Work, args: Args) -> JsonObject:
-    """How many bytes a file has; none where there is none."""
+async def size_and_time(work: Work, args: Args) -> JsonObject:
+    """How many bytes a file has, and when it was changed; nothing where there is none."""
     try:
-        found = (await work.send(Op.STAT_DOCUMENT, args)).get("size")
+        return await work.send(Op.STAT_DOCUMENT, args)
     except GatewayError as error:
         if error.code != "not_found":
             raise
-        found = 0
-    return {"size": found if isinstance(found, int) else 0}
+        return {}

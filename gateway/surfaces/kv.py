@@ -1,6 +1,8 @@
 """The `kv` surface: values by namespace and key, each of them a note."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from fastmcp.tools import ToolResult
 
@@ -8,7 +10,7 @@ from gateway import names
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
-from gateway.notebook import Entry, Notebook, drafted
+from gateway.notebook import Entry, Notebook, drafted, in_parallel
 from gateway.notes import Note, milliseconds
 from gateway.operations import JsonObject
 from gateway.steps.keeping import Change, Draft
@@ -48,9 +50,10 @@ class Kv(Surface):
         if note is None or not is_live(note):
             missing = {"found": False}
             return ToolResult(text.got(missing), missing)
+        entry = Entry(path) if is_dated(note) else await self._notes.entry(call, path)
         count = await self._notes.count(call, path)
         self._notes.hit(call, [path])
-        found = {"found": True, **memory_of(Entry(path), note), "access_count": count}
+        found = {"found": True, **memory_of(entry, note), "access_count": count}
         return ToolResult(text.got(found), found)
 
     @tool(schema.SEARCH, Use("search"))
@@ -59,17 +62,25 @@ class Kv(Surface):
         hits = await self._notes.find(call, args.query, folder_of(args.namespace), 2 * args.limit + 10)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         wanted = set(args.tags or ())
-        live = {path: note for path, note in read.items() if is_live(note) and wanted <= set(note.tag_list)}
-        memories = [(hit, memory_of(Entry(hit["path"]), live[hit["path"]])) for hit in hits if hit["path"] in live]
+        live = {path: note for path, note in read.items() if is_memory(path, note) and wanted <= set(note.tag_list)}
+        entries = await self._dated(call, live)
+        memories = [(hit, memory_of(entries[hit["path"]], live[hit["path"]])) for hit in hits if hit["path"] in live]
         results = ranked(memories, args.mode)[: args.limit]
         return ToolResult(text.searched(results), {"results": results})
+
+    async def _dated(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
+        """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""
+        undated = [path for path, note in notes.items() if not is_dated(note)]
+        asked = await in_parallel([partial(self._notes.entry, call, path) for path in undated])
+        return {path: Entry(path) for path in notes} | {entry.path: entry for entry in asked}
 
     @tool(schema.LIST, Use("list_notes"))
     async def list_(self, args: schema.ListInput, call: Call) -> ToolResult:
         wanted = set(args.tags or ())
 
         def kept(entry: Entry, note: Note) -> tuple[str, JsonObject] | None:
-            return (entry.path, memory_of(entry, note)) if is_live(note) and wanted <= set(note.tag_list) else None
+            is_wanted = is_memory(entry.path, note) and wanted <= set(note.tag_list)
+            return (entry.path, memory_of(entry, note)) if is_wanted else None
 
         entries = await self._notes.entries(call, folder_of(args.namespace))
         found = await self._notes.newest(call, entries, args.limit, kept)
@@ -85,6 +96,7 @@ class Kv(Surface):
     async def _deleted(self, call: Call, path: str) -> bool:
         note = await self._notes.read(call, path)
         if note is not None:
+            self._notes.uncount(call, path)
             return await self._notes.move(call, path, deleted_path(path, note))
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".md")
@@ -146,18 +158,37 @@ def version_path(path: str, version: float, note: Note) -> str:
 
 def memory_of(entry: Entry, note: Note) -> JsonObject:
     """A note as its surface shows it. One that a person wrote, or edited, lacks nothing either."""
-    folder, _, name = entry.path.rpartition("/")
-    stem, space = name.removesuffix(".md"), folder.rpartition("/")[2]
+    namespace, key = place_of(entry.path, note)
     created = milliseconds(note.created) or entry.changed
     return {
         "value": note.content,
-        "key": note.text("key") or names.unescaped(stem) or stem,
-        "namespace": note.text("namespace") or names.unescaped(space) or space,
+        "key": key,
+        "namespace": namespace,
         "tags": note.tag_list,
         "importance": _number(note, "importance", _DEFAULT_IMPORTANCE),
         "created_at": created,
         "updated_at": milliseconds(note.text("modified")) or created,
     }
+
+
+def place_of(path: str, note: Note) -> tuple[str, str]:
+    """Namespace and key of a note: as it says, if it is there; a copy of it says what is not so."""
+    said = note.text("namespace") or "", note.text("key") or ""
+    if path_of(*said) == path:
+        return said
+    folder, _, name = path.rpartition("/")
+    stem, space = name.removesuffix(".md"), folder.rpartition("/")[2]
+    return names.unescaped(space) or space, names.unescaped(stem) or stem
+
+
+def is_memory(path: str, note: Note) -> bool:
+    """Whether `get` would find it too: not what lies elsewhere in the tree, or has a name that no key has."""
+    namespace, key = place_of(path, note)
+    return is_live(note) and names.is_word(namespace) and names.is_word(key) and path_of(namespace, key) == path
+
+
+def is_dated(note: Note) -> bool:
+    return milliseconds(note.created) is not None
 
 
 def is_live(note: Note) -> bool:

@@ -13,7 +13,9 @@ def put(memory: JsonObject, *, changed: bool) -> str:
 
 
 def got(memory: JsonObject) -> str:
-    return str(memory["value"]) if memory["found"] else "No live memory has that key."
+    if not memory["found"]:
+        return "Not found: no live memory has that key."
+    return f"Found {memory['namespace']}/{memory['key']}{_aside(memory)}:\n{memory['value']}"
 
 
 def searched(results: Sequence[JsonObject]) -> str:
@@ -41,4 +43,9 @@ def failed(error: GatewayError) -> str:
 
 
 def _line(memory: JsonObject) -> str:
-    return f"{memory['namespace']}/{memory['key']}: {str(memory['value'])[:_SHOWN]}"
+    return f"{memory['namespace']}/{memory['key']}{_aside(memory)}: {str(memory['value'])[:_SHOWN]}"
+
+
+def _aside(memory: JsonObject) -> str:
+    tags = f", tags {', '.join(memory['tags'])}" if memory["tags"] else ""
+    return f" (importance {memory['importance']:g}{tags})"

@@ -58,7 +58,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "close_session": {"session_id": "s"},
     "consolidate": {},
     "read_note": {"path": NOTE},
-    "size_of_note": {"path": NOTE},
+    "stat_note": {"path": NOTE},
     "list_notes": {"dir": "memory"},
     "keep_note": {"path": NOTE, "change": lambda _before: Draft(b"x", "X")},
     "append_to_note": {"path": NOTE, "body": b"x"},
@@ -147,7 +147,7 @@ LOOKED_INTO = {
     ("move_note", "outcome_unknown"): "upstream_unavailable",
     ("remove_note", "outcome_unknown"): "upstream_unavailable",
     # That there is nothing is an answer.
-    **{(operation, "not_found"): None for operation in ("read_note", "size_of_note", "move_note", "remove_note")},
+    **{(operation, "not_found"): None for operation in ("read_note", "stat_note", "move_note", "remove_note")},
 }
 MOVES = {"move_note", "remove_note"}
 _READS = {Op.READ_DOCUMENT}
@@ -247,7 +247,7 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
     ("consolidate", {}, (), [Op.CONSOLIDATE]),
     ("consolidate", {}, (Op.CONSOLIDATE,), [Op.COMPILE]),
     ("read_note", {}, (), [Op.READ_DOCUMENT]),
-    ("size_of_note", {}, (), [Op.STAT_DOCUMENT]),
+    ("stat_note", {}, (), [Op.STAT_DOCUMENT]),
     ("list_notes", {}, (), [Op.LIST_DOCUMENTS]),
     ("keep_note", {}, (), [Op.READ_DOCUMENT, Op.CREATE_DOCUMENT]),
     ("keep_note", {}, (Op.CREATE_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT]),

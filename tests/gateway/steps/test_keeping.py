@@ -166,7 +166,7 @@ async def test_a_line_is_appended_once(done: bool) -> None:
 
 
 async def test_the_size_of_nothing_is_none() -> None:
-    assert await keeping.size(InMemory({PATH: b"..."}), args()) == {"size": 3}
-    assert await keeping.size(InMemory(), args()) == {"size": 0}
+    assert (await keeping.size_and_time(InMemory({PATH: b"..."}), args()))["size"] == 3
+    assert await keeping.size_and_time(InMemory(), args()) == {}
     with pytest.raises(Absent):
-        await keeping.size(InMemory(lacks={Op.STAT_DOCUMENT}), args())
+        await keeping.size_and_time(InMemory(lacks={Op.STAT_DOCUMENT}), args())

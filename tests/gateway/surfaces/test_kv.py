@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from gateway import notes
 from gateway.notebook import Entry
 from gateway.surfaces import kv
 from gateway.surfaces.kv_schema import PutInput
+from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.conftest import House, eventually, structured, text_of
+from tests.served import listening, serving
 
 COLOR = {
     "key": "brand_color",
@@ -189,6 +192,31 @@ async def test_reads_are_counted(web_house: House) -> None:
     await eventually(counted)
 
 
+async def test_a_key_that_was_deleted_is_counted_anew(web_house: House) -> None:
+    await put(web_house, key="a", value="v")
+    await get(web_house, "a")
+
+    async def counts(number: int) -> bool:
+        (memory,) = await listed(web_house)
+        return bool(memory["access_count"] == number)
+
+    await eventually(lambda: counts(1))
+    await delete(web_house, "a")
+    await put(web_house, key="a", value="v")
+    await eventually(lambda: counts(0))
+
+
+async def test_a_text_tells_what_was_found_and_what_not(web_house: House) -> None:
+    await put(web_house, **{**COLOR, "value": "Not found: no live memory has that key."})
+    asked = {"key": "brand_color", "namespace": "user_profile"}
+    found = text_of(await web_house.good("kv", "jettson_memory_get", **asked))
+    missing = text_of(await web_house.good("kv", "jettson_memory_get", key="brand_color"))
+    assert found.startswith("Found user_profile/brand_color (importance 8, tags brand, design):\nNot found")
+    assert missing == "Not found: no live memory has that key."
+    line = text_of(await web_house.good("kv", "jettson_memory_list"))
+    assert line.startswith("user_profile/brand_color (importance 8, tags brand, design): Not found")
+
+
 NOT_STORED = [
     ({"key": "", "value": "v"}, "key must not be empty."),
     ({"value": "v"}, "key is required."),
@@ -284,6 +312,16 @@ class TestNotes:
         assert b"\ncolor: [red, blue]\n" in made
         assert notes.opened(made).content == "v"
 
+    def test_a_copy_goes_by_its_own_name(self) -> None:
+        note = notes.opened(self.put(None) or b"")
+        assert kv.place_of("memory/global/kv/default/k.md", note) == ("default", "k")
+        assert kv.place_of("memory/global/kv/default/copy.md", note) == ("default", "copy")
+        assert kv.place_of("memory/global/kv/!other/k.md", note) == ("Other", "k")
+
+    @pytest.mark.parametrize("path", ["loose.md", "default/sub/deep.md", "default/my own.md", "default/Big.md"])
+    def test_what_no_get_would_find_is_no_memory(self, path: str) -> None:
+        assert not kv.is_memory(f"memory/global/kv/{path}", notes.opened(b"by hand"))
+
     def test_what_is_replaced_goes_aside(self) -> None:
         args = PutInput(key="k", value="w")
         draft = kv.putting(args, "memory/global/kv/default/k.md")(notes.opened(self.put(None) or b""))
@@ -326,8 +364,22 @@ class TestNotes:
     def test_a_note_that_was_written_by_hand_is_shown_without_loss(self, body: bytes) -> None:
         note = notes.opened(body)
         assert kv.is_live(note)
+        assert kv.is_memory("memory/global/kv/!one/!k.md", note)
+        assert not kv.is_dated(note)
         memory = kv.memory_of(Entry("memory/global/kv/!one/!k.md", 1, 1234), note)
         assert memory == json.loads(json.dumps(memory))
         assert (memory["namespace"], memory["importance"], memory["tags"]) == ("One", 5, [])
         assert memory["created_at"] == 1234
         assert memory["value"].endswith("plain words") or body in (b"", b"\xff\xfe\x00")
+
+
+async def test_a_note_that_says_not_when_it_was_written_is_as_old_as_its_file(tmp_path: Path) -> None:
+    fake = FakeDaemon(T)
+    moment = datetime(2026, 4, 14, tzinfo=UTC).timestamp()
+    fake.brains["main"] = {"memory/global/kv/default/hand.md": (b"written by hand", moment)}
+    with listening(fake.app()) as url, serving(tmp_path, None, upstream_url=url) as served:
+        async with served.over_http("modern", "/kv/mcp/main") as client:
+            got = structured(await client.call_tool("jettson_memory_get", {"key": "hand"}))
+            found = structured(await client.call_tool("jettson_memory_search", {"query": "hand"}))["results"]
+            there = structured(await client.call_tool("jettson_memory_list", {}))["memories"]
+    assert [memory["created_at"] for memory in (got, *found, *there)] == [round(moment * 1000)] * 3
