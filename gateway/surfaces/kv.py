@@ -96,8 +96,9 @@ class Kv(Surface):
     async def _deleted(self, call: Call, path: str) -> bool:
         note = await self._notes.read(call, path)
         if note is not None:
+            moved = await self._notes.move(call, path, deleted_path(path, note))
             self._notes.uncount(call, path)
-            return await self._notes.move(call, path, deleted_path(path, note))
+            return moved
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".md")
         # Deleted before, by this very call perhaps: it is there under a name that ends with a hash of what it held.
