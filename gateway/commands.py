@@ -139,7 +139,11 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
 
 
 def http_app(settings: Settings) -> ASGIApp:
-    gateway = Gateway(settings, roots=settings.ingest_roots or ())
+    return app_of(Gateway(settings, roots=settings.ingest_roots or ()), settings)
+
+
+def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
+    """What is served over HTTP, whatever surfaces the gateway has."""
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:

@@ -83,7 +83,18 @@ def endpoint(
     let_in = Access(served, door.inbound, door.resource, door.limits, tuple(servers), needs_token=door.needs_token)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     guarded = HostOriginGuardMiddleware(let_in, options.allowed_hosts, options.allowed_origins, mode="strict")
-    return ClearRefusals(Public(guarded, door.ready, door.resource, door.keys))
+    return without_padding(ClearRefusals(Public(guarded, door.ready, door.resource, door.keys)))
+
+
+def without_padding(app: ASGIApp) -> ASGIApp:
+    """Takes the space around header values away: it is no part of them (RFC 9110), but httptools leaves some."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
+        await app(scope, receive, send)
+
+    return served
 
 
 class Surfaces:

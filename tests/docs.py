@@ -66,10 +66,30 @@ def errors_table() -> str:
     return "\n".join(rows)
 
 
+WAYS = {
+    "production": "every surface, as it is served",
+    "fixtures": "the application, with the suite's own tools",
+    "fixtures behind auth": "the same, behind an OAuth provider",
+}
+
+
+def conformance_table() -> str:
+    record = json.loads((ROOT / "tests" / "peers" / "conformance" / "record.json").read_text(encoding="utf-8"))
+    rows = ["| MCP | What is tested | Result | Checks that do not apply |", "|---|---|---|---|"]
+    for wire, cards in record["wires"].items():
+        for way, words in WAYS.items():
+            card = cards[way]
+            passed = f"{card['passed']} of {cards['scored']} scored"
+            result = f"{passed}, {card['skipped']} skipped, {card['expected']} expected"
+            rows.append(f"| {wire} | {words} | {result} | {card['not_applicable'] or '–'} |")
+    return "\n".join([*rows, "", f"With `@modelcontextprotocol/conformance` {record['suite']}."])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "errors": errors_table,
     "surfaces": surfaces_table,
+    "conformance": conformance_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
 }
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from typing import Any
 from uuid import uuid4
 
@@ -200,6 +201,21 @@ def test_mcps_own_refusals_pass_as_they_are(served: Served, http: httpx.Client) 
     call["json"]["method"] = call["headers"]["mcp-method"] = "no/such/method"
     response = http.post(served.url + "/mcp", **call)
     assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
+
+
+@pytest.mark.parametrize("padded", ["mcp-name", "mcp-method", "mcp-protocol-version"])
+def test_space_around_a_header_is_no_part_of_it(served: Served, padded: str) -> None:
+    call = raw_call("modern", "memory_list_brains", {})
+    headers = {**call["headers"], "content-type": "application/json"}
+    headers[padded] = f"  {headers[padded]} \t"
+    # httpx would not send it.
+    connection = HTTPConnection(httpx.URL(served.url).netloc.decode(), timeout=60)
+    try:
+        connection.request("POST", "/mcp", json.dumps(call["json"]), headers)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["result"]["isError"]) == (200, False)
+    finally:
+        connection.close()
 
 
 def test_there_is_no_session_and_no_stream_to_get(served: Served, http: httpx.Client) -> None:

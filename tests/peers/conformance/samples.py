@@ -1,0 +1,8 @@
+"""The smallest image and sound there are."""
+
+import base64
+from typing import Final
+
+PNG_BASE64: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+PNG: Final = base64.b64decode(PNG_BASE64)
+WAV_BASE64: Final = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
