@@ -105,8 +105,10 @@ class Directory:
         if key in self._listed:
             return self._listed[key]
         try:
-            found = next((b for b in await self._brains(call) if _is(b, ref)), {})
+            found = next((b for b in await self._brains(call) if _is(b, ref)), None)
         except GatewayError:
+            found = None
+        if found is None:
             return Known(ref, ref)
         if len(self._listed) >= _KEPT_CALLERS:
             self._listed.clear()
