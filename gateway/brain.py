@@ -10,7 +10,7 @@ from gateway import names
 from gateway.call_work import CallWork, Means, Vet
 from gateway.caller import LOCAL, Call
 from gateway.chains import CHAINS, foreseen, serve
-from gateway.directory import DEFAULT, Directory
+from gateway.directory import DEFAULT, Directory, Known
 from gateway.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.files import Roots
 from gateway.limits import Limits
@@ -180,6 +180,10 @@ class Brain:
         """The folder below `memory/agent/` that is the caller's alone."""
         principal = call.caller.principal
         return names.private_tree(principal.issuer, self._actor if principal is LOCAL else principal.subject)
+
+    async def known(self, call: Call) -> Known:
+        """The brain that a call means, as the platform lists it."""
+        return await self._directory.known(call, await self._directory.resolve(call, None))
 
     async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
         return await self._serve(call, brain, "consolidate", {})

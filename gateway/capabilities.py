@@ -10,6 +10,7 @@ from gateway.surfaces.base import Surface
 
 URI = "brains://capabilities"
 _OWN_FETCH = "the gateway's own fetch"
+_ITSELF = "the gateway itself"
 
 # code -> what a person does about it; the rest is said by the message.
 _REMEDIES = {
@@ -77,6 +78,9 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
     if not surface.offers(name):
         how = "no directory is open to it here"
         return [{**of, "case": "", "served": False, "route": None, "how": how, "missing": []}]
+    if not surface.uses()[name]:
+        # It asks nothing of a brain, so no platform can lack what it takes.
+        return [{**of, "case": "", "served": True, "route": _ITSELF, "how": "", "missing": []}]
     rows = []
     for use in surface.uses()[name]:
         way = await brain.way(call, use.operation, use.args)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from gateway import names
 from gateway.caller import Call
@@ -17,6 +18,14 @@ DEFAULT = "the configured default"
 _NOT_NAMED = "Name a brain: pass `brain`, or use the endpoint /mcp/{brain}. memory_list_brains shows yours."
 
 List = Callable[[Call, Args], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A brain as the platform lists it."""
+
+    id: str
+    slug: str
 
 
 class Directory:
@@ -36,6 +45,7 @@ class Directory:
         self._clock = clock
         self._kept: dict[tuple[str, str | None, str | None], tuple[float, list[JsonObject]]] = {}
         self._known_as: set[tuple[str, str | None, str, str]] = set()
+        self._listed: dict[tuple[str, str | None, str], Known] = {}
 
     async def resolve(self, call: Call, brain: str | None) -> str:
         """The URL's brain, the argument's, the header's, the configured one, or the first there is.
@@ -85,6 +95,24 @@ class Directory:
             (b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") not in (None, ref)), None
         )
         return None if found is None else names.checked_id(str(found["id"]), "brain")
+
+    async def known(self, call: Call, ref: str) -> Known:
+        """A brain by its id or slug, both as the platform lists them; looked up once, as ids do not change.
+
+        Where the list cannot be had, it is called as it was named: that is no reason to refuse anything.
+        """
+        key = (call.caller.subject, call.caller.project, ref)
+        if key in self._listed:
+            return self._listed[key]
+        try:
+            found = next((b for b in await self._brains(call) if _is(b, ref)), None)
+        except GatewayError:
+            found = None
+        if found is None:
+            return Known(ref, ref)
+        if len(self._listed) >= _KEPT_CALLERS:
+            self._listed.clear()
+        return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref)))
 
     async def listing(self, call: Call, page: List | None = None) -> JsonObject:
         """All pages of the platform's list as one answer; below a ceiling, that brain alone."""

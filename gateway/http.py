@@ -15,7 +15,7 @@ from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.admission import Admission
@@ -120,18 +120,27 @@ class Surfaces:
             await RedirectResponse(scope["path"].rstrip("/"), 307)(scope, receive, send)
             return
         surface = place.surface or self._first
-        brain = place.brain or (_being_of(scope) if surface == "being" else None)
-        state = {**scope.get("state", {}), **({"brain": brain} if brain is not None else {})}
+        named = _named(place.brain, scope if surface == "being" else None)
+        if len(named) > 1:
+            await JSONResponse(_TWO_BEINGS, 404)(scope, receive, send)
+            return
+        state = {**scope.get("state", {}), **({"brain": named[0]} if named else {})}
         scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
         await self._apps[surface](scope, receive, send)
 
 
-def _being_of(scope: Scope) -> str | None:
-    """The brain that `?being_id=` names: on that surface it is as good as one in the path."""
-    named = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get("being_id")
-    return named[0] if named else None
+def _named(in_path: str | None, being: Scope | None) -> list[str]:
+    """The brains that a URL names, each once: for a being, one in `?being_id=` is as good as one in the path."""
+    query = being.get("query_string", b"").decode("latin-1") if being is not None else ""
+    asked = parse_qs(query, keep_blank_values=True).get("being_id", [])
+    return list(dict.fromkeys([in_path, *asked] if in_path else asked))
 
 
+_TWO_BEINGS = {
+    "code": "not_found",
+    "message": "The URL names two beings. Name one, as in /being/mcp/{brain} or /being/mcp?being_id={brain}.",
+    "retryable": False,
+}
 # What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
 _REFUSALS = {
     403: ("forbidden", "This browser origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),

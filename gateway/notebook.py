@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from gateway import notes, scopes
 from gateway.brain import Brain
 from gateway.caller import Call
+from gateway.directory import Known
 from gateway.errors import GatewayError
 from gateway.notes import Note
 from gateway.operations import JsonObject, JsonValue
@@ -170,6 +171,10 @@ class Notebook:
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
         """Do this after the call was answered, for the same caller; once at a time for each name."""
         self._brain.later(call, name, job)
+
+    async def brain(self, call: Call) -> Known:
+        """The brain that a call means, however it was named."""
+        return await self._brain.known(call)
 
     def private_folder(self, call: Call) -> str:
         return f"memory/agent/{self._brain.private_tree(call)}"

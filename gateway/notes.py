@@ -26,7 +26,7 @@ _OWN: Final = (
     *("name", "description", "created", "modified", "via", "digest"),
     *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
     *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
-    *("target", "location", "to", "entity", "relation"),
+    *("dead_nodes", "target", "location", "to", "entity", "relation"),
 )
 _UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*?)[ \t]*\r?$", re.MULTILINE)
 _UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"]*)\][ \t]*\r?$", re.MULTILINE)

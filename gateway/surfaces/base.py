@@ -328,6 +328,8 @@ _RULES = {
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
     "finite_number": "must be a number",
+    "blank": "must not be blank",
+    "day": "must be a date as in 2026-04-14",
     "bool_type": "must be true or false",
     "greater_than": "must be more than {gt:.12g}",
     "greater_than_equal": "must be at least {ge:.12g}",

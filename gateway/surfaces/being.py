@@ -16,7 +16,7 @@ from gateway.surfaces import being_text as text
 from gateway.surfaces.base import Options, Surface, Use, tool
 from gateway.surfaces.being_context import Context
 from gateway.surfaces.being_history import History
-from gateway.surfaces.being_nodes import LOOKED_AT, Nodes
+from gateway.surfaces.being_nodes import Nodes
 from gateway.surfaces.being_patrol import Patrol
 from gateway.surfaces.being_relations import Relations
 from gateway.surfaces.being_scenes import Scenes
@@ -72,10 +72,10 @@ class Being(Surface):
         cluster = await self._nodes.cluster(call, cluster_id)
         ((_, digest),) = await self._nodes.digests(call, [cluster])
         if args.no_nodes:
-            return text.cluster(cluster, digest, None, 0)
+            return text.cluster(cluster, digest, None, args.limit)
         wanted = (args.query or "").casefold()
         nodes = [node for node in await self._nodes.live(call, cluster) if wanted in node.action.casefold()]
-        return text.cluster(cluster, digest, nodes[: args.limit], len(cluster.nodes) - LOOKED_AT)
+        return text.cluster(cluster, digest, nodes, args.limit)
 
     @tool(schema.SEARCH_MEMORY, Use("search"))
     async def search_memory(self, args: schema.SearchMemoryInput, call: Call) -> ToolResult:

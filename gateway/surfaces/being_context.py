@@ -48,12 +48,13 @@ class Context:
         entries = await self._notes.entries(call, paths.TREE)
         sections = await self._sections(call, entries)
         souls, _left_out = sections["souls"]
+        being = await self._notes.brain(call)
         return {
             "system_prompt": text.sections({PROMPT[name]: sections[name] for name in PROMPT}),
             "snapshot": text.sections({SNAPSHOT[name]: sections[name] for name in SNAPSHOT}),
             "metadata": {
-                "being_id": call.brain,
-                "soul_name": soul_name(souls) or call.brain,
+                "being_id": being.id,
+                "soul_name": soul_name(souls) or being.slug,
                 "model_recommendation": self._model,
                 "cache_guidance": _GUIDANCE,
             },
@@ -102,8 +103,9 @@ def in_order(entries: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
 
 def soul_name(souls: Sequence[tuple[str, Note]]) -> str | None:
     """What the first soul is called: by its key, else by its first words."""
-    for _path, note in souls:
-        if name := note.text("key") or (names.title_of(note.content) if note.content.strip() else None):
+    for path, note in souls:
+        key = paths.key_of(path, note) if note.text("key") else None
+        if name := key or (names.title_of(note.content) if note.content.strip() else None):
             return name
     return None
 

@@ -61,7 +61,7 @@ class History:
             for hashed, message in list(zip(ids, messages, strict=True))[start:]
             if said_id(hashed) not in known and message.content
         ]
-        end = marker_of(ids[-1]) if ids else marker or marker_of(names.digest(["being", None]))
+        end = marker_of(ids[-1]) if ids else went_on(marker)
         return Fresh(tuple(new), end, days[0], b"\n" if today and not today.endswith("\n") else b"")
 
     async def keep(self, call: Call, fresh: Fresh) -> None:
@@ -114,12 +114,22 @@ def marker_of(hashed: str) -> str:
     return paths.derived_id("marker", hashed)
 
 
+def beginning() -> str:
+    """The marker of a being to whom nothing was said yet."""
+    return marker_of(names.digest(["being", None]))
+
+
+def went_on(marker: str | None) -> str:
+    """Where a patrol without messages ends: where it began. What cannot be a marker of ours is none to go on from."""
+    return marker if marker is not None and paths.is_derived(marker) else beginning()
+
+
 def continued(messages: Sequence[Message], marker: str | None) -> tuple[str | None, int]:
     """What these messages go on from, and how many of them are before that.
 
     Some clients send what was said since the marker, others all of it.
     """
-    if marker is None:
+    if marker in (None, beginning()):
         return None, 0
     for place, hashed in enumerate(rolled(None, messages), start=1):
         if marker_of(hashed) == marker:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from gateway import names
 from gateway.notebook import Entry
@@ -12,6 +13,8 @@ from gateway.surfaces import being_names as paths
 from gateway.surfaces.being_schema import Scene
 
 _USUAL_IMPORTANCE = 0.5
+# Of a cluster so many nodes are looked at, the newest ones.
+LOOKED_AT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,16 @@ class Cluster:
     id: str
     nodes: tuple[Entry, ...]
     """Newest first; dead ones are among them."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more nodes than are looked at, so that what is counted may be more."""
+        return len(self.nodes) > LOOKED_AT
+
+    def living(self, digest: Note | None) -> int:
+        """How many nodes are not dead, of those that are looked at: the digest says which ones are, so none is read."""
+        dead = set(digest.listed("dead_nodes")) if digest is not None else set()
+        return sum(paths.stem_of(entry.path) not in dead for entry in self.nodes[:LOOKED_AT])
 
 
 def grouped(entries: Iterable[Entry]) -> list[Cluster]:

@@ -33,6 +33,11 @@ def is_uuid(text: str) -> bool:
         return False
 
 
+def is_derived(text: str) -> bool:
+    """Whether it looks as ids of ours do."""
+    return is_uuid(text) and uuid.UUID(text).version == 5
+
+
 def cluster_of(themes: Sequence[str]) -> str:
     """The cluster of a node: that of its first theme, however it is written."""
     return derived_id("cluster", theme_of(themes).casefold())
@@ -55,6 +60,23 @@ def file_name(name: str) -> str:
     if names.is_word(name):
         return names.escaped(name)
     return f"{names.slug(name, empty='name')}!!{names.digest(name)[:32]}"
+
+
+def name_of(path: str) -> str:
+    """What an entry is called by its file."""
+    stem = stem_of(path)
+    return names.unescaped(stem) or stem
+
+
+def key_of(path: str, note: Note) -> str | None:
+    """The key of an entry; none where it goes by its content.
+
+    A file that a person made, or copied from another with the key in it, goes by its own name.
+    """
+    key = note.text("key")
+    if key and path.rpartition("/")[2] == f"{file_name(key)}.md":
+        return key
+    return name_of(path) if key or not note.text("target") else None
 
 
 def aside(path: str, place: str, note: Note | None = None) -> str:

@@ -1,6 +1,7 @@
 """Memory nodes, and the clusters they are in: found, opened, merged, told of in a digest."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gateway import names
@@ -12,13 +13,13 @@ from gateway.operations import JsonObject
 from gateway.steps.keeping import Change, Draft
 from gateway.surfaces import being_names as paths
 from gateway.surfaces import being_text as text
-from gateway.surfaces.being_memory import Cluster, Node, grouped, node_of
+from gateway.surfaces.being_memory import LOOKED_AT, Cluster, Node, grouped, node_of
 
-# Of a cluster so many nodes are looked at, the newest ones.
-LOOKED_AT: Final = 50
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
 _MEANING: Final = ("semantic", "vector", "embedding", "similarity")
+# A day is one word, or its parts would be found in any other number.
+_WORD: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\w+")
 
 
 class Nodes:
@@ -45,26 +46,19 @@ class Nodes:
 
     async def live(self, call: Call, cluster: Cluster) -> list[Node]:
         """The nodes of a cluster that are not dead, of those that are looked at; the most important first."""
+        return living(await self._looked_at(call, cluster))
+
+    async def _looked_at(self, call: Call, cluster: Cluster) -> list[Node]:
         read = await self._notes.read_all(call, (entry.path for entry in cluster.nodes[:LOOKED_AT]))
-        nodes = [node_of(path, note) for path, note in read]
-        return sorted((node for node in nodes if not node.dead), key=lambda node: -node.importance)
+        return [node_of(path, note) for path, note in read]
 
-    async def located(self, call: Call, ids: Iterable[str]) -> dict[str, str]:
-        """The paths of these nodes.
-
-        Raises:
-            GatewayError: not_found.
-        """
-        known = {paths.stem_of(entry.path): entry.path for entry in await self._notes.entries(call, paths.NODES)}
-        wanted = list(ids)
-        if missing := [one for one in wanted if one not in known]:
-            message = f"There is no node {text.quoted(missing[0])}. search_memory shows their ids."
-            raise GatewayError("not_found", message)
-        return {one: known[one] for one in wanted}
+    async def _known(self, call: Call) -> dict[str, str]:
+        """The paths of all nodes, by their ids."""
+        return {paths.stem_of(entry.path): entry.path for entry in await self._notes.entries(call, paths.NODES)}
 
     async def opened(self, call: Call, node_id: str) -> tuple[Node, int]:
         """A node, and how often it was recalled."""
-        path = (await self.located(call, [node_id]))[node_id]
+        path = located(await self._known(call), [node_id])[node_id]
         note = await self._notes.read(call, path)
         if note is None:
             raise GatewayError("not_found", "That node is gone.")
@@ -80,24 +74,32 @@ class Nodes:
         by_meaning = any(map(has_meaning, hits))
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         nodes = [node_of(path, note) for path, note in read.items()]
-        words = query.split() if all_words and not by_meaning else []
+        words = _WORD.findall(query) if all_words and not by_meaning else []
         kept = [node for node in nodes if not node.dead and node.has(words)]
         return kept[:limit], by_meaning
 
     async def merge(self, call: Call, ids: Sequence[str], summary: str, feeling: str | None) -> str:
-        """One node instead of several, which are dead from then on. The same merge again is the same node."""
+        """One node instead of several, which are dead from then on. The same merge again is the same node.
+
+        Raises:
+            GatewayError: not_found; conflict for a node that is dead already, or two would tell the same.
+        """
+        known = await self._known(call)
         # In an order that does not depend on how they were named: the first one says where the new one goes.
-        located = await self.located(call, sorted(ids))
-        read = dict(await self._notes.read_all(call, located.values()))
-        if len(read) < len(located):
+        wanted = located(known, sorted(ids))
+        read = dict(await self._notes.read_all(call, wanted.values()))
+        if len(read) < len(wanted):
             raise GatewayError("not_found", "One of these nodes is gone.")
         nodes = [node_of(path, note) for path, note in read.items()]
         merged_id = paths.derived_id("merge", sorted(ids), summary, feeling)
+        # Where it is there, this is the same merge again, or the rest of one that was cut off.
+        if merged_id not in known:
+            refuse_dead(nodes)
         await self._notes.keep(
             call, paths.node_path(nodes[0].cluster, merged_id), merging(nodes, summary, feeling), stored=summary
         )
         # Not before there is something to find in their place.
-        await in_parallel([self._killing(call, path) for path in located.values()])
+        await in_parallel([self._killing(call, path) for path in wanted.values()])
         for cluster in dict.fromkeys(node.cluster for node in nodes):
             await self.digest(call, cluster)
         return merged_id
@@ -108,8 +110,38 @@ class Nodes:
     async def digest(self, call: Call, cluster_id: str) -> None:
         """Write down what a cluster is about."""
         cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
-        nodes = await self.live(call, cluster)
+        nodes = await self._looked_at(call, cluster)
         await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
+
+
+def located(known: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
+    """The paths of these nodes.
+
+    Raises:
+        GatewayError: not_found.
+    """
+    wanted = list(ids)
+    if missing := [one for one in wanted if one not in known]:
+        message = f"There is no node {text.quoted(missing[0])}. search_memory shows their ids."
+        raise GatewayError("not_found", message)
+    return {one: known[one] for one in wanted}
+
+
+def living(nodes: Iterable[Node]) -> list[Node]:
+    """Those that are not dead, the most important first."""
+    return sorted((node for node in nodes if not node.dead), key=lambda node: -node.importance)
+
+
+def refuse_dead(nodes: Iterable[Node]) -> None:
+    """That none of these was merged before.
+
+    Raises:
+        GatewayError: conflict.
+    """
+    for node in nodes:
+        if node.dead:
+            message = f"Node {text.quoted(node.id)} is dead: it was merged before. search_memory shows live ones."
+            raise GatewayError("conflict", message)
 
 
 def digest_path(cluster_id: str) -> str:
@@ -146,19 +178,31 @@ def killed(before: Note | None) -> Draft | None:
 
 
 def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
-    """What a cluster is about, unless a person has written that."""
-    theme = _theme(cluster.id, nodes)
-    content = text.digest(theme, nodes[:_DIGESTED], len(nodes), len(cluster.nodes) > LOOKED_AT)
+    """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
+    live = living(nodes)
+    theme = _theme(cluster.id, live)
+    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large)
+    dead = paths.listed(sorted(node.id for node in nodes if node.dead))
 
     def change(before: Note | None) -> Draft | None:
         if before is not None and names.checksum(before.content.strip()) != before.text("digest"):
-            return None
-        if before is not None and before.content.strip() == content.strip():
+            return _marked(before, dead)
+        if before is not None and before.content.strip() == content.strip() and before.text("dead_nodes") == dead:
             return None
         title = theme or (before.title if before is not None else None) or cluster.id
-        return drafted(title, content, {"digest": names.checksum(content.strip())}, before)
+        return drafted(title, content, {"digest": names.checksum(content.strip()), "dead_nodes": dead}, before)
 
     return change
+
+
+def _marked(digest: Note, dead: str | None) -> Draft | None:
+    """A digest that a person wrote, as it is, with which nodes are dead; none where it has no front matter of ours."""
+    if not digest.text("digest") or digest.text("dead_nodes") == dead:
+        return None
+    title = digest.title or names.title_of(digest.content)
+    # The checksum of what was written by rule stays: by that it is known as edited.
+    kept = {"digest": digest.text("digest"), "description": digest.text("description") or title}
+    return drafted(title, digest.content, {**kept, "dead_nodes": dead}, digest)
 
 
 def has_meaning(hit: JsonObject) -> bool:

@@ -1,9 +1,11 @@
 """The tools of the `being` surface as data. Names, parameters, limits and their words are the contract's."""
 
+import re
 from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from gateway import scopes
 from gateway.surfaces.base import Input, ToolSpec
@@ -13,11 +15,29 @@ TEXT_LENGTH = 100_000
 _LIST = 100
 _IDS = 50
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH)]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must not be blank")
+    return text
+
+
+def _date(day: str) -> str:
+    try:
+        date.fromisoformat(day if re.fullmatch(_DAY, day, re.ASCII) else "")
+    except ValueError:
+        raise PydanticCustomError("day", "must be a date as in 2026-04-14") from None
+    return day
+
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH), AfterValidator(_not_blank)]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_not_blank)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_not_blank)]
 Names = Annotated[list[Name], Field(max_length=_LIST)]
-Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+# The pattern is for clients alone: it would be refused in words of its own, and not every match is a date.
+Day = Annotated[str, AfterValidator(_date), Field(json_schema_extra={"pattern": _DAY})]
 Days = Annotated[list[Day], Field(max_length=_LIST)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Target = Literal[
@@ -132,10 +152,7 @@ class SearchHistoryInput(Input):
     limit: Annotated[int, Field(ge=1, le=50, description="Max results")] = 10
 
     @model_validator(mode="after")
-    def _are_dates(self) -> Self:
-        for name, day in (("date_from", self.date_from), ("date_to", self.date_to)):
-            if day is not None and not _is_date(day):
-                raise ValueError(f"{name} must be a date as in 2026-04-14")
+    def _are_in_order(self) -> Self:
         if self.date_from and self.date_to and self.date_from > self.date_to:
             raise ValueError("date_from must not be after date_to")
         return self
@@ -173,14 +190,6 @@ class TriggerPatrolInput(Input):
 
 class CurrentTimeInput(Input):
     timezone: Annotated[Name, Field(description="IANA timezone identifier, e.g. Asia/Tokyo")] = "UTC"
-
-
-def _is_date(day: str) -> bool:
-    try:
-        date.fromisoformat(day)
-    except ValueError:
-        return False
-    return True
 
 
 _REPLACES = hints(False, True, True, False)

@@ -30,8 +30,7 @@ class Place:
 
     @property
     def shown(self) -> str:
-        stem = paths.stem_of(self.path)
-        return self.key or names.unescaped(stem) or stem
+        return self.key or paths.name_of(self.path)
 
 
 class Targets:
@@ -87,9 +86,8 @@ class Targets:
         """
         listed = await self._notes.entries(call, folder_of(args.target))
         if len(listed) > 1:
-            stems = sorted(paths.stem_of(entry.path) for entry in listed)
-            said = ", ".join(names.unescaped(stem) or stem for stem in stems[:_NAMED])
-            more = f" and {len(stems) - _NAMED} more" if len(stems) > _NAMED else ""
+            said = ", ".join(sorted(paths.name_of(entry.path) for entry in listed)[:_NAMED])
+            more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
             message = f"{args.target} has {len(listed)} entries: name one by its key ({said}{more})."
             raise GatewayError("validation_error", message)
         path = listed[0].path if listed else path_of(args.target, entry_id(args))
@@ -120,11 +118,10 @@ def entry_id(args: UpdateMemoryInput) -> str:
 
 def entry_of(path: str, note: Note) -> JsonObject:
     """An entry as it is shown. One that a person wrote, or edited, lacks nothing either."""
-    stem = paths.stem_of(path)
     known = {"location": note.text("location"), "to": note.text("to")}
     times = {"created_at": note.created, "updated_at": note.text("modified")}
     return {
-        "key": note.text("key") or names.unescaped(stem) or stem,
+        "key": paths.key_of(path, note) or paths.name_of(path),
         "content": note.content,
         **{name: value for name, value in {**known, **times}.items() if value},
     }
@@ -136,7 +133,7 @@ def appending(args: UpdateMemoryInput, place: Place) -> Change:
         if before is None:
             return _entry(args, place, args.content or "", None)
         content = before.content
-        if added and not _holds(content, added):
+        if added and not _ends_with(content, added):
             content = f"{content.rstrip()}\n\n{added}" if content.strip() else added
         return _entry(args, place, content, before)
 
@@ -157,8 +154,11 @@ def _entry(args: UpdateMemoryInput, place: Place, content: str, before: Note | N
     said = {name: value for name, value in told.items() if value is not None}
     if before is not None and before.content.strip() == content.strip() and _tells(before, said):
         return None
-    # One that goes by its content has no key; one that a person made goes by its file's name.
-    key = place.key if before is None else before.text("key") or (None if before.text("target") else place.shown)
+    # One that goes by its content has no key; one that a person made, or copied, goes by its file's name.
+    key = place.key
+    if before is not None:
+        own = paths.key_of(place.path, before)
+        key = own if own is None or own == before.text("key") else place.shown
     fields = {
         "digest": names.checksum(content.strip()),
         "target": args.target,
@@ -175,8 +175,8 @@ def _tells(note: Note, said: Mapping[str, str]) -> bool:
 
 
 def _key(args: UpdateMemoryInput) -> str | None:
-    """The key of an entry; on the map, a place is its own."""
-    return args.key if args.key is not None else args.location
+    """The key of an entry, as it is written down; on the map, a place is its own."""
+    return paths.one_line(args.key if args.key is not None else args.location) or None
 
 
 def _by_key(target: str, key: str, listed: list[Entry]) -> Place:
@@ -189,6 +189,6 @@ def _by_key(target: str, key: str, listed: list[Entry]) -> Place:
     return Place(by_hand or path, key, exists=by_hand is not None)
 
 
-def _holds(content: str, added: str) -> bool:
-    """Whether this was added before: the same call again adds nothing."""
-    return f"\n\n{added}\n\n" in f"\n\n{content.strip()}\n\n"
+def _ends_with(content: str, added: str) -> bool:
+    """Whether this was added last: the same call again adds nothing, but what was said long ago may be said again."""
+    return f"\n\n{content.strip()}".endswith(f"\n\n{added}")

@@ -9,8 +9,8 @@ from gateway.errors import GatewayError
 from gateway.notes import Note
 from gateway.operations import JsonObject
 from gateway.surfaces.being_history import Said
-from gateway.surfaces.being_memory import Cluster, Node
-from gateway.surfaces.being_names import one_line, stem_of
+from gateway.surfaces.being_memory import LOOKED_AT, Cluster, Node
+from gateway.surfaces.being_names import key_of, one_line
 
 _SHOWN: Final = 1_000
 _ENTRY: Final = 100_000
@@ -54,17 +54,21 @@ def clusters(found: Sequence[tuple[Cluster, Note | None]], left_out: int) -> str
     lines = [f"{_count(len(found), 'cluster')}:"]
     for cluster, digest in found:
         title = (digest.title if digest is not None else None) or cluster.id
-        lines.append(f"- {one_line(title)} ({_count(len(cluster.nodes), 'node')}) id={cluster.id}")
+        lines.append(f"- {one_line(title)} ({_nodes(cluster, digest)}) id={cluster.id}")
     return "\n".join(lines + _left_out(left_out, "older cluster"))
 
 
-def cluster(found: Cluster, digest_: Note | None, nodes: Sequence[Node] | None, left_out: int) -> str:
+def cluster(found: Cluster, digest_: Note | None, nodes: Sequence[Node] | None, limit: int) -> str:
+    """A cluster with the first of these nodes, or without any."""
     title = (digest_.title if digest_ is not None else None) or found.id
     said = digest_.content.strip() if digest_ is not None else "(no digest yet; the next patrol writes it)"
     lines = [f"Cluster: {one_line(title)} id={found.id}", "", said]
     if nodes is not None:
-        lines += ["", f"Nodes ({len(nodes)}):", *(_with_id(node) for node in nodes)]
-    return "\n".join(lines + _left_out(left_out, "older node"))
+        more = " or more" if found.is_large else ""
+        of = f"{limit} of {len(nodes)}" if len(nodes) > limit else f"{len(nodes)}"
+        lines += ["", f"Nodes ({of}{more}):", *(_with_id(node) for node in nodes[:limit])]
+        lines += _left_out(len(found.nodes) - LOOKED_AT, "older node")
+    return "\n".join(lines)
 
 
 def node(found: Node, count: int) -> str:
@@ -144,10 +148,16 @@ def _label(path: str, note: Note) -> str:
     if entity := note.text("entity"):
         kind = note.text("relation")
         return f"{entity} ({kind})" if kind else entity
-    name = note.text("key") or ("" if note.text("target") else stem_of(path))
+    name = key_of(path, note) or ""
     place, to = note.text("location"), note.text("to")
     said = [name, f"({place})" if place and place != name else "", f"to {to}" if to else ""]
     return " ".join(part for part in said if part)
+
+
+def _nodes(found: Cluster, digest_: Note | None) -> str:
+    """How many nodes a cluster has that are not dead, as opening it says."""
+    living = found.living(digest_)
+    return f"{living} or more nodes" if found.is_large else _count(living, "node")
 
 
 def _with_id(found: Node) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.caller import Call, Caller
-from gateway.directory import Directory
+from gateway.directory import Directory, Known
 from gateway.errors import GatewayError
 from gateway.operations import Args, JsonObject
 
@@ -181,3 +181,29 @@ async def test_an_answer_for_the_brain_that_was_asked_passes(answer: JsonObject)
 async def test_an_answer_for_another_brain_does_not_pass(answer: JsonObject) -> None:
     with pytest.raises(GatewayError, match="upstream_error"):
         await Platform(MAIN, DESK).directory().check(call(), "desk", answer)
+
+
+@pytest.mark.parametrize("ref", ["brn_2", "desk"])
+async def test_a_brain_is_known_by_its_id_and_slug_and_asked_for_once(ref: str) -> None:
+    platform = Platform(MAIN, DESK)
+    directory, who = platform.directory(), call(ceiling=ref)
+    assert await directory.known(who, ref) == Known("brn_2", "desk")
+    platform.now = 3600.0
+    assert await directory.known(who, ref) == Known("brn_2", "desk")
+    assert platform.asked == 1
+    # What one caller may see says nothing of another.
+    platform.brains = []
+    assert await directory.known(call("else"), ref) == Known(ref, ref)
+
+
+async def test_a_brain_that_cannot_be_looked_up_is_called_as_it_was_named() -> None:
+    async def refused(_call: Call, _args: Args) -> JsonObject:
+        raise GatewayError("forbidden")
+
+    assert await Directory(refused).known(call(), "desk") == Known("desk", "desk")
+    # One that comes later is found then.
+    platform = Platform(MAIN)
+    directory = platform.directory()
+    assert await directory.known(call(), "desk") == Known("desk", "desk")
+    platform.brains, platform.now = [MAIN, DESK], 3600.0
+    assert await directory.known(call(), "desk") == Known("brn_2", "desk")

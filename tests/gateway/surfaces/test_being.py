@@ -11,6 +11,7 @@ import pytest
 from gateway.surfaces.being_time import told as time_told
 from tests.gateway.conftest import House, Platforms, eventually, structured
 from tests.gateway.surfaces.beings import BREAD, IDS, answered, found, patrolled, refusal, scene, told
+from tests.served import raw_call
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 LINE = (
@@ -63,7 +64,7 @@ async def test_eleven_tools_of_eleven_do_what_the_contract_says(house: House) ->
     )
     assert context["snapshot"] == "## Notes\n\n- Buy flour"
     assert context["metadata"] == {
-        "being_id": house.brain,
+        "being_id": (await listed(house))["id"],
         "soul_name": "Miku",
         "model_recommendation": "claude-sonnet-4-6",
         "cache_guidance": {"system_prompt": "stable", "snapshot": "semi-stable"},
@@ -119,7 +120,7 @@ async def test_an_empty_brain_has_nothing_to_tell_and_says_so(web_house: House) 
     assert await told(web_house, "search_history") == "No messages were found."
     context = await answered(web_house, "get_context")
     assert (context["system_prompt"], context["snapshot"], context["recent_nodes"]) == ("", "", [])
-    assert context["metadata"]["soul_name"] == web_house.brain
+    assert context["metadata"]["soul_name"] == (await listed(web_house))["slug"]
 
 
 async def test_recall_gives_the_three_best_in_any_order_and_counts_them(web_house: House) -> None:
@@ -155,6 +156,10 @@ async def test_search_takes_any_word_or_all_of_them_and_as_many_as_asked_for(web
     )
     assert set(await found(web_house, "otters seals")) == {otters, both}
     assert await found(web_house, "otters seals", mode="and") == [both]
+    # Words count, not what stands between them; a day is a word.
+    for query in ("Seals, otters!", "“seals” (otters)", "seals 2026-04-14"):
+        assert await found(web_house, query, mode="and") == [both]
+    assert await found(web_house, "seals 2026-04-15", mode="and") == []
     assert len(await found(web_house, "otters", limit=1)) == 1
     assert await found(web_house, "zebras") == []
     many = [scene(f"Pike number {n} swims") for n in range(12)]
@@ -232,6 +237,43 @@ async def test_merged_nodes_are_dead_but_can_be_opened_and_that_counts_twice(web
     assert "reactivation_count: 0" in await told(web_house, "recall_memory", node_id=other)
 
 
+async def test_a_node_that_was_merged_is_not_merged_into_another(web_house: House) -> None:
+    one, two, other = await patrolled(web_house, scene("Otters swim"), scene("Otters dive"), scene("Otters eat"))
+    answer = await told(web_house, "merge_nodes", node_ids=f"{one}, {two}", summary="Otters swim and dive")
+    (merged,) = UUID.findall(answer)
+    for ids, summary in ((f"{two},{one}", "Otters move"), (f"{other},{two}", "Otters dive and eat")):
+        error = refusal(await web_house("being", "merge_nodes", node_ids=ids, summary=summary))
+        assert error["code"] == "conflict"
+        assert error["message"].startswith(f"Node {min(one, two) if one in ids else two} is dead")
+    assert set(await found(web_house, "otters")) == {merged, other}
+    whole = await told(web_house, "merge_nodes", node_ids=f"{merged},{other}", summary="Otters live")
+    # Sent again, also when its node was merged on, it is the same and changes nothing.
+    assert await told(web_house, "merge_nodes", node_ids=f"{one}, {two}", summary="Otters swim and dive") == answer
+    assert await found(web_house, "otters") == UUID.findall(whole)
+
+
+async def test_clusters_are_counted_without_dead_nodes(web_house: House) -> None:
+    ids = await patrolled(web_house, *(scene(f"Loaf {n}", themes=["bread"]) for n in range(3)))
+    await told(web_house, "merge_nodes", node_ids=",".join(ids[:2]), summary="Two loaves")
+    listed = await told(web_house, "recall_memory")
+    (cluster_id,) = IDS.findall(listed)
+    assert listed == f"1 cluster:\n- bread (2 nodes) id={cluster_id}"
+    assert "\nNodes (2):\n" in await told(web_house, "recall_memory", cluster_id=cluster_id)
+    assert "\nNodes (1 of 2):\n" in await told(web_house, "recall_memory", cluster_id=cluster_id, limit=1)
+
+
+async def test_more_nodes_than_are_looked_at_are_said_to_be_more(web_house: House) -> None:
+    for part in range(2):
+        scenes = [scene(f"Loaf {n}", themes=["bread"]) for n in range(30 * part, 30 * part + 30)]
+        await patrolled(web_house, *scenes)
+    listed = await told(web_house, "recall_memory")
+    (cluster_id,) = IDS.findall(listed)
+    assert "- bread (50 or more nodes) id=" in listed
+    opened = await told(web_house, "recall_memory", cluster_id=cluster_id)
+    assert "\nNodes (5 of 50 or more):\n" in opened
+    assert opened.endswith("(10 older nodes left out)")
+
+
 async def test_a_merge_of_what_is_not_there_changes_nothing(web_house: House) -> None:
     (one,) = await patrolled(web_house, scene("Otters swim"))
     nothing = "00000000-0000-0000-0000-000000000000"
@@ -272,11 +314,29 @@ async def test_the_nodes_recalled_last_are_the_recent_ones(web_house: House) -> 
     await eventually(is_recent)
 
 
-@pytest.mark.parametrize("path", ["/being/mcp?being_id=main", "/being/mcp/main"])
-async def test_the_being_is_named_by_the_path_or_by_the_query(platforms: Platforms, path: str) -> None:
-    async with platforms("embedded").over_http("legacy", path) as client:
-        context = await client.call_tool("get_context", {})
-    assert json.loads(context.content[0].text)["metadata"]["being_id"] == "main"
+async def listed(house: House) -> dict[str, Any]:
+    """The brain as the platform lists it."""
+    brains = structured(await house.good("memory", "memory_list_brains"))["items"]
+    return dict(next(brain for brain in brains if house.brain in (brain["id"], brain["slug"])))
+
+
+async def test_a_being_has_one_id_however_it_is_named(web_house: House) -> None:
+    brain = await listed(web_house)
+    told_ = []
+    for named in (brain["id"], brain["slug"]):
+        for path in (f"/being/mcp?being_id={named}", f"/being/mcp/{named}", f"/being/mcp/{named}?being_id={named}"):
+            async with web_house.served.over_http("legacy", path) as client:
+                context = await client.call_tool("get_context", {})
+            told_.append(json.loads(context.content[0].text)["metadata"])
+    assert {(one["being_id"], one["soul_name"]) for one in told_} == {(brain["id"], brain["slug"])}
+
+
+@pytest.mark.parametrize("path", ["/being/mcp/main?being_id=other", "/being/mcp?being_id=main&being_id=other"])
+async def test_a_url_that_names_two_beings_means_none_of_them(platforms: Platforms, path: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        refused = await http.post(platforms("embedded").url + path, **raw_call("modern", "get_context", {}))
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    assert "names two beings" in refused.json()["message"]
 
 
 @pytest.mark.parametrize("path", ["/being/mcp/nowhere", "/being/mcp?being_id=nowhere"])

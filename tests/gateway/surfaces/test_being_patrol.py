@@ -143,7 +143,14 @@ async def test_a_patrol_without_messages_goes_on_from_the_same_marker(web_house:
     assert (await patrol(web_house, marker_id=NONE_BEFORE))["marker_id"] == NONE_BEFORE
     first, second = await patrol(web_house), await patrol(web_house)
     assert first["marker_id"] == second["marker_id"]
+    # What no patrol has ever given out is no marker to go on from.
+    assert (await patrol(web_house, marker_id="bogus"))["marker_id"] == first["marker_id"]
     assert await history(web_house) == []
+    # One that was given out before anything was said is as good as none.
+    begun = await patrol(web_house, said("hello"), marker_id=first["marker_id"])
+    assert begun == await patrol(web_house, said("hello"))
+    await patrol(web_house, said("hello"), said("bye"), marker_id=begun["marker_id"])
+    assert await history(web_house) == ["user: bye", "user: hello"]
 
 
 async def test_messages_as_clients_send_them_are_taken(web_house: House) -> None:
@@ -253,3 +260,20 @@ async def test_a_digest_that_a_person_wrote_stays(daemon_house: House) -> None:
     await files.write(path, ours)
     await patrolled(daemon_house, scene("Even more bread", themes=["baking"]))
     assert "Baking: 3 memories" in await told(daemon_house, "recall_memory", cluster_id=cluster_id, no_nodes=True)
+
+
+async def test_a_digest_that_a_person_wrote_stays_also_when_nodes_die(daemon_house: House) -> None:
+    ids = await patrolled(daemon_house, *(scene(f"Loaf {n}", themes=["bread"]) for n in range(3)))
+    (cluster_id,) = IDS.findall(await told(daemon_house, "recall_memory"))
+    files, path = Files(daemon_house), f"{TREE}/nodes/{cluster_id}/_digest.md"
+    edited = (await files.read(path)).replace(b"bread: 3 memories", b"All about bread")
+    await files.write(path, edited.replace(b"digest:", b"mood: calm\ndigest:"))
+    await told(daemon_house, "merge_nodes", node_ids=",".join(ids[:2]), summary="Two loaves")
+    assert "- bread (2 nodes)" in await told(daemon_house, "recall_memory")
+    body = await files.read(path)
+    assert b"mood: calm\n" in body
+    assert body.partition(b"\n---\n")[2] == edited.partition(b"\n---\n")[2]
+    # It still counts as edited: the next patrol leaves it alone, too.
+    await patrolled(daemon_house, scene("Even more bread", themes=["bread"]))
+    assert await files.read(path) == body
+    assert "- bread (3 nodes)" in await told(daemon_house, "recall_memory")

@@ -63,12 +63,16 @@ async def test_the_same_call_again_changes_nothing(web_house: House) -> None:
 
 
 async def test_an_append_to_a_key_adds_to_what_is_there(web_house: House) -> None:
-    for content in ("tea", "jazz", "tea"):
-        await memory(web_house, "preferences", "append", key="likes", content=content)
-    assert await contents(web_house, "preferences", key="likes") == ["tea\n\njazz"]
-    # A part of what is there is not what was added before.
-    await memory(web_house, "preferences", "append", key="likes", content="te")
-    assert await contents(web_house, "preferences") == ["tea\n\njazz\n\nte"]
+    # What was said before may be said again; only the same call once more adds nothing.
+    for content, changed in (("tea", True), ("jazz", True), ("tea", True), ("tea", False)):
+        added = await memory(web_house, "preferences", "append", key="likes", content=content)
+        assert added["changed"] is changed
+    assert await contents(web_house, "preferences", key="likes") == ["tea\n\njazz\n\ntea"]
+    # The end of what is there is not what was added last.
+    await memory(web_house, "preferences", "append", key="likes", content="ea")
+    assert await contents(web_house, "preferences") == ["tea\n\njazz\n\ntea\n\nea"]
+    several = [await memory(web_house, "preferences", "append", key="likes", content="rain\n\nsnow") for _ in range(2)]
+    assert [one["changed"] for one in several] == [True, False]
 
 
 async def test_without_a_key_the_only_entry_is_meant_and_several_are_a_question(web_house: House) -> None:
@@ -196,3 +200,26 @@ async def test_notes_that_a_person_wrote_or_edited_are_read_and_their_fields_sur
     assert b"color: [red,\n  blue]\n" in await files.read(f"{folder}/ours.md")
     assert len(await contents(daemon_house, "knowledge")) == 4
     assert "Plain Words" in await told(daemon_house, "get_context")
+
+
+async def test_a_copied_file_goes_by_its_own_name(daemon_house: House) -> None:
+    files, folder = Files(daemon_house), "memory/global/being/souls"
+    await memory(daemon_house, "souls", "update", key="Miku", content="You are Miku.")
+    body = await files.read(f"{folder}/!miku.md")
+    await files.write(f"{folder}/!rin.md", body.replace(b"You are Miku.", b"You are Rin."))
+    await files.write(f"{folder}/Miku copy.md", body)
+    entries = {e["key"]: e["content"] for e in (await memory(daemon_house, "souls", "get"))["entries"]}
+    assert entries == {"Miku": "You are Miku.", "Rin": "You are Rin.", "Miku copy": "You are Miku."}
+    prompt = (await answered(daemon_house, "get_context"))["system_prompt"]
+    for line in ("- Miku: You are Miku.", "- Rin: You are Rin.", "- Miku copy: You are Miku."):
+        assert line in prompt
+    # A change by its own key is a change of it, and takes the wrong key away.
+    await memory(daemon_house, "souls", "append", key="Miku copy", content="Be kind.")
+    assert b"key: Miku copy\n" in await files.read(f"{folder}/Miku copy.md")
+    assert await files.read(f"{folder}/!miku.md") == body
+
+
+async def test_space_around_a_key_is_not_part_of_it(web_house: House) -> None:
+    await memory(web_house, "souls", "update", key=" Little  Rin ", content="You are Rin.")
+    (entry,) = (await memory(web_house, "souls", "get", key="Little Rin"))["entries"]
+    assert (entry["key"], entry["content"]) == ("Little Rin", "You are Rin.")
