@@ -179,7 +179,9 @@ def killed(before: Note | None) -> Draft | None:
 
 def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
     """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
-    live = living(nodes)
+    # Not by when they were written: a patrol that was cut off and run again writes the same digest.
+    live = sorted(living(nodes), key=lambda node: node.id)
+    live.sort(key=lambda node: (node.importance, max(node.when, default="")), reverse=True)
     theme = _theme(cluster.id, live)
     content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large)
     dead = paths.listed(sorted(node.id for node in nodes if node.dead))
