@@ -57,8 +57,8 @@ def create_token(path: Path, arguments: argparse.Namespace) -> None:
     )
     with tokens.changed(path) as records:
         records.append(record)
-    endpoint = "/mcp" if brain else "/mcp/{brain}"
-    say(f"Token {record.id} for {record.name}, to be used at {endpoint}. It is shown this once:")
+    endpoints = "/mcp or /<surface>/mcp" if brain else "/mcp/<brain> or /<surface>/mcp/<brain>"
+    say(f"Token {record.id} for {record.name}, to be used at {endpoints}. It is shown this once:")
     sys.stdout.write(f"{token}\n")
 
 

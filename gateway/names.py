@@ -94,6 +94,8 @@ def is_word(text: str) -> bool:
 
 
 is_project = is_word
+# Scopes of entries that are no projects.
+RESERVED_SCOPES = ("private", "global")
 
 
 def escaped(word: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -13,6 +13,8 @@ from gateway import names
 from gateway.operations import Args, JsonObject, JsonValue
 
 MARK: Final = "brains-gateway"
+# What holds in a block of ours alone: anybody may write another.
+_VOUCHED: Final = frozenset({"author", "client", "channel", "via", "digest"})
 _FENCE: Final = "---\n"
 _OPENING: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
@@ -154,6 +156,17 @@ def opened(body: bytes) -> Note:
     """A note of ours from its bytes; front matter that is not ours is content."""
     note = parsed(body)
     return note if note.front.get("via") == MARK else Note(body.decode("utf-8", "replace"))
+
+
+def understood(note: Note, is_known: Callable[[Note], bool]) -> Note:
+    """A note as its surface shows it: by a person's own front matter, where that says something the surface knows.
+
+    It never says who wrote the note.
+    """
+    own = Note("") if note.front else parsed(note.content.encode())
+    if not own.front or not is_known(own):
+        return note
+    return Note(own.content, {name: value for name, value in own.front.items() if name not in _VOUCHED}, own.head)
 
 
 def _own_front(text: str) -> Note | None:

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gateway.errors import GatewayError
-from gateway.names import checked_id, is_project
+from gateway.names import RESERVED_SCOPES, checked_id, is_project
 from gateway.setting_kinds import HomePath, Names, Networks, Paths, Seconds
 
 PREFIX = "BRAINS_"
@@ -219,6 +219,8 @@ class Settings(BaseSettings):
     def _is_project(cls, value: str | None) -> str | None:
         if value is not None and not is_project(value):
             raise ValueError("must be letters, digits and any of . - _, and begin with a letter or digit")
+        if value is not None and value.lower() in RESERVED_SCOPES:
+            raise ValueError(f"must be a project's name: {value} is a scope that is no project")
         return value
 
     @field_validator("allowed_hosts")

@@ -42,7 +42,12 @@ def _surfaces(settings: Settings) -> list[str]:
     """What else is served, besides the tools at `/mcp`."""
     first, others = settings.first_surface, [f"/{name}/mcp" for name in settings.surfaces]
     others.remove(f"/{first}/mcp")
-    return [f"other vocabularies          {', '.join(others)}"] if others else []
+    if not others:
+        return []
+    return [
+        f"other vocabularies          {', '.join(others)}",
+        "                            over stdio: brains-gateway stdio --surface NAME",
+    ]
 
 
 def _brain(settings: Settings) -> str:

@@ -91,12 +91,13 @@ def recording(args: schema.RecordInput, path: str, author: str) -> Change:
     def change(before: Note | None) -> Draft | None:
         if before is not None and before.text("digest") == digest and before.content.strip() == args.content.strip():
             return None
+        said_there = None if before is None else metadata.as_memo(before)
         fields: JsonObject = {
-            "tags": list(dict.fromkeys([*tags, *(before.tag_list if before else ())])) or None,
+            "tags": list(dict.fromkeys([*tags, *(said_there.tag_list if said_there else ())])) or None,
             "digest": digest,
             "author": (before.text("author") if before else None) or author,
             "source": args.source,
-            "episode_type": (before.text("episode_type") if before else None) or _UNSORTED,
+            "episode_type": (said_there.text("episode_type") if said_there else None) or _UNSORTED,
             "metadata": metadata.one_line(said) if said else None,
         }
         kept = {} if before is None else {version_path(path, before): whole(before)}

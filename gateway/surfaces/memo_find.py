@@ -9,6 +9,7 @@ from gateway.notebook import MOST_FOUND, Entry, Notebook
 from gateway.notes import Note, milliseconds
 from gateway.operations import JsonObject
 from gateway.steps.ranking import lexical_score, score_of
+from gateway.surfaces.memo_metadata import as_memo
 
 # So many of the newest memos are looked through where one search cannot hold as many as are wanted.
 _LOOKED_THROUGH: Final = 100
@@ -29,7 +30,7 @@ async def found(notes: Notebook, call: Call, folder: str, query: str, limit: int
     hits, is_full = await _hits(notes, call, folder, query, limit)
     near = in_reach(alike(hits), limit)
     read = dict(await notes.read_all(call, near))
-    memos = [Found(path, read[path], near[path]) for path in near if path in read]
+    memos = [Found(path, as_memo(read[path]), near[path]) for path in near if path in read]
     if is_full and len(hits) < limit:
         least = min((memo.similarity for memo in memos), default=1.0)
         memos += await _looked_through(notes, call, folder, query, limit - len(memos), least, near)
@@ -66,7 +67,7 @@ async def _looked_through(
 
     def kept(entry: Entry, note: Note) -> Found | None:
         share = lexical_score(query, f"{note.content} {' '.join(note.tag_list)}")
-        return Found(entry.path, note, round(least * share, 4)) if share > 0 else None
+        return Found(entry.path, as_memo(note), round(least * share, 4)) if share > 0 else None
 
     others = [entry for entry in await notes.entries(call, folder) if entry.path not in known]
     return await notes.newest(call, others[:_LOOKED_THROUGH], wanted, kept)

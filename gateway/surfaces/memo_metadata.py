@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.notes import Note
+from gateway.notes import Note, understood
 from gateway.operations import JsonObject, JsonValue
 
 # What no platform takes for a separator, a quote or a list where it keeps tags.
@@ -27,6 +27,11 @@ def one_line(metadata: JsonObject) -> str:
 
 def _escaped(character: str) -> str:
     return "\\u0027" if character == "'" else json.dumps(character)[1:-1]
+
+
+def as_memo(note: Note) -> Note:
+    """A note that a person wrote with front matter of their own, by what that says of a memo."""
+    return understood(note, lambda own: bool(own.text("episode_type") or own.tag_list))
 
 
 def metadata_of(note: Note) -> JsonObject:

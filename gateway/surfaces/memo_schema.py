@@ -23,6 +23,12 @@ def _whole(value: Any) -> Any:
     return int(value)
 
 
+def _telling(content: str) -> str:
+    if not content.strip():
+        raise ValueError("content must not be empty")
+    return content
+
+
 def _storable(metadata: JsonObject | None) -> JsonObject | None:
     """Metadata go into front matter, of which only so much is read."""
     try:
@@ -48,6 +54,7 @@ class RecordInput(Input):
         str,
         StringConstraints(min_length=1, max_length=2_000_000),
         Field(description="The memo content, best under 5000 characters"),
+        AfterValidator(_telling),
     ]
     source: Annotated[
         Annotated[str, StringConstraints(min_length=1, max_length=256)] | None,

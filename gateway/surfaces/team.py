@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context
@@ -20,6 +21,21 @@ from gateway.surfaces.team_resource import add_resource
 from gateway.surfaces.team_scopes import GLOBAL, PRIVATE, Place, Scopes, kinds
 
 _CLIENT_LENGTH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read of some scopes, newest first."""
+
+    entries: list[JsonObject]
+    left_out: list[JsonObject]
+    """How many notes of which scope were too many to be read."""
+    empty: list[str]
+    """The scopes that hold nothing."""
+
+    def empty_of(self, named: str | None) -> list[str]:
+        """The scope that was named, if that is one of them: what nobody asked for by name is not missed."""
+        return [scope for scope in self.empty if scope == named]
 
 
 class Team(Surface):
@@ -41,8 +57,8 @@ class Team(Surface):
         add_resource(mcp, self, self._listed, self._scopes.visible)
 
     async def _listed(self, call: Call, scope: str) -> JsonObject:
-        entries, left_out = await self._entries(call, [scope])
-        return {"scope": scope, "entries": entries, "left_out": left_out}
+        read = await self._entries(call, [scope])
+        return {"scope": scope, "entries": read.entries, "left_out": read.left_out}
 
     @tool(schema.REMEMBER, Use("keep_note"))
     async def remember(self, args: schema.RememberInput, call: Call) -> ToolResult:
@@ -64,9 +80,11 @@ class Team(Surface):
             scopes = [scope for scope in scopes if scope != GLOBAL or args.scope == GLOBAL]
         elif GLOBAL not in scopes:
             scopes.append(GLOBAL)
-        entries, left_out = await self._entries(call, scopes)
-        found = [entry for entry in entries if _is_wanted(entry, args)]
-        return ToolResult(text.recalled(found, left_out), {"entries": found, "count": len(found), "left_out": left_out})
+        read = await self._entries(call, scopes)
+        found = [entry for entry in read.entries if _is_wanted(entry, args)]
+        empty = read.empty_of(args.scope)
+        answer = {"entries": found, "count": len(found), "left_out": read.left_out, "empty_scopes": empty}
+        return ToolResult(text.recalled(found, read.left_out, empty), answer)
 
     @tool(schema.FORGET, Use("remove_note"))
     async def forget(self, args: schema.ForgetInput, call: Call) -> ToolResult:
@@ -89,21 +107,20 @@ class Team(Surface):
     @tool(schema.LOAD_CONTEXT, Use("list_notes"), Use("read_note", "each entry"))
     async def load_context(self, args: schema.LoadContextInput, call: Call) -> ToolResult:
         scopes = await self._relevant(call, args.scope)
-        entries, left_out = await self._entries(call, scopes)
-        groups = grouped(entries, self._options.context_entries)
-        return ToolResult(
-            text.digest(groups, left_out), {"groups": groups, "scopes": list(scopes), "left_out": left_out}
-        )
+        read = await self._entries(call, scopes)
+        groups = grouped(read.entries, self._options.context_entries)
+        empty = read.empty_of(args.scope or call.caller.project)
+        answer = {"groups": groups, "scopes": list(scopes), "left_out": read.left_out, "empty_scopes": empty}
+        return ToolResult(text.digest(groups, read.left_out, empty), answer)
 
     async def _relevant(self, call: Call, scope: str | None) -> Sequence[str]:
         """What a session begins with: what holds for all, with one scope, or with one's own and the project at hand."""
-        if scope is None and call.caller.project is None:
-            return await self._scopes.visible(call)
-        focus = (scope,) if scope is not None else (call.caller.project, PRIVATE)
-        return list(dict.fromkeys((*focus, GLOBAL)))
+        if scope is not None:
+            return list(dict.fromkeys((scope, GLOBAL)))
+        project = self._scopes.at_hand(call)
+        return await self._scopes.visible(call) if project is None else [project, PRIVATE, GLOBAL]
 
-    async def _entries(self, call: Call, scopes: Sequence[str]) -> tuple[list[JsonObject], list[JsonObject]]:
-        """The entries of these scopes, newest first, and how many notes of which scope were too many to be read."""
+    async def _entries(self, call: Call, scopes: Sequence[str]) -> Read:
         places = [self._scopes.place(call, scope) for scope in scopes]
         listed = await in_parallel([self._listing(call, place) for place in places])
         most = self._options.recall_notes
@@ -115,7 +132,8 @@ class Team(Surface):
             for place, all_ in zip(places, listed, strict=True)
             if len(all_) > most
         ]
-        return newest_first(entries), left_out
+        empty = [place.scope for place, all_ in zip(places, listed, strict=True) if not all_]
+        return Read(newest_first(entries), left_out, empty)
 
     def _listing(self, call: Call, place: Place) -> Callable[[], Awaitable[list[Entry]]]:
         return lambda: self._notes.entries(call, place.folder, ending=place.ending)
@@ -124,9 +142,11 @@ class Team(Surface):
         """Where something goes that names no scope, as the team has decided; else a person is asked."""
         if self._options.write_scope == "global":
             return GLOBAL
-        if self._options.write_scope == "project" and call.caller.project is not None:
-            return call.caller.project
-        scope = await asked_scope(content, lambda: self._scopes.visible(call))
+        project = self._scopes.at_hand(call)
+        if self._options.write_scope == "project" and project is not None:
+            return project
+        may_begin = self._scopes.may_begin(call)
+        scope = await asked_scope(content, lambda: self._scopes.visible(call), may_begin=may_begin)
         # The time a person takes is not the platform's.
         call.began = time.monotonic()
         return scope

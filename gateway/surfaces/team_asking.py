@@ -20,18 +20,22 @@ _QUESTION: Final = "scope"
 _MOST_CHOICES: Final = 100
 
 
-async def asked_scope(content: str, choices: Callable[[], Awaitable[Sequence[str]]]) -> str | ToolResult:
+async def asked_scope(
+    content: str, choices: Callable[[], Awaitable[Sequence[str]]], *, may_begin: bool
+) -> str | ToolResult:
     """The scope that was chosen; or the question itself, which a modern client answers by calling again.
+
+    `may_begin` is whether a project that is not there yet may be named, too.
 
     Raises:
         GatewayError: validation_error, with the scopes there are, where nobody can be asked, or nobody chose.
     """
     context = get_context()
     if (answer := (context.input_responses or {}).get(_QUESTION)) is not None:
-        return await _chosen(answer if isinstance(answer, ElicitResult) else None, choices)
+        return await _chosen(answer if isinstance(answer, ElicitResult) else None, choices, may_begin)
     offered = list(await choices())
     if not _takes_questions(context):
-        raise unnamed(offered)
+        raise unnamed(offered, may_begin)
     form = ElicitRequestFormParams(message=text.which_scope(content), requested_schema=_form(offered[:_MOST_CHOICES]))
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return InputRequiredToolResult(InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)}))
@@ -39,8 +43,8 @@ async def asked_scope(content: str, choices: Callable[[], Awaitable[Sequence[str
         result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
     except (MCPError, ValidationError):
         # No way to the client, or no answer from it that could be one.
-        raise unnamed(offered) from None
-    return await _chosen(result, choices)
+        raise unnamed(offered, may_begin) from None
+    return await _chosen(result, choices, may_begin)
 
 
 def _takes_questions(context: Context) -> bool:
@@ -50,15 +54,15 @@ def _takes_questions(context: Context) -> bool:
     return said is not None and (said.form is not None or said.url is None)
 
 
-async def _chosen(answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]]) -> str:
+async def _chosen(answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]], may_begin: bool) -> str:
     scope = (answer.content or {}).get(_QUESTION) if answer is not None and answer.action == "accept" else None
     if not isinstance(scope, str):
-        raise unnamed(await choices())
+        raise unnamed(await choices(), may_begin)
     return scope
 
 
-def unnamed(scopes: Sequence[str]) -> GatewayError:
-    return GatewayError("validation_error", text.name_a_scope(scopes), extra={"scopes": list(scopes)})
+def unnamed(scopes: Sequence[str], may_begin: bool) -> GatewayError:
+    return GatewayError("validation_error", text.name_a_scope(scopes, may_begin), extra={"scopes": list(scopes)})
 
 
 def _form(scopes: Sequence[str]) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway import names
 from gateway.notebook import Entry, drafted
-from gateway.notes import Note, milliseconds
+from gateway.notes import Note, milliseconds, understood
 from gateway.operations import JsonObject
 from gateway.steps.keeping import Change, Draft
 from gateway.surfaces.team_schema import TYPES, RememberInput, is_key
@@ -73,8 +73,13 @@ def type_of(note: Note, otherwise: str) -> str:
     return said if said in TYPES else otherwise
 
 
+def _has_type(note: Note) -> bool:
+    return note.text("type") in TYPES
+
+
 def entry_of(place: Place, listed: Entry, note: Note) -> JsonObject:
     """A note as its surface shows it. One that a person wrote, or edited, lacks nothing either."""
+    note = understood(note, _has_type)
     name = place.name(listed.path)
     in_name = next((type_ for type_ in TYPES if name.startswith(f"{type_}-")), _OTHER_TYPE)
     created = _moment(note.created) or _of(listed.changed)

@@ -84,8 +84,10 @@ class ForgetInput(Input):
 
     @model_validator(mode="after")
     def _names_one_entry(self) -> Self:
-        if (self.key is None) == (self.id is None):
+        if self.key is None and self.id is None:
             raise ValueError("Give either key or id")
+        if self.key is not None and self.id is not None:
+            raise ValueError("Give key or id, not both")
         if self.key is not None and self.scope is None:
             raise ValueError("scope is required with key")
         return self
@@ -115,6 +117,8 @@ _ENTRY = {
 _ENTRIES = {"type": "array", "items": object_of(**_ENTRY)}
 # How many of each scope's notes were not read, because newer ones were.
 _LEFT_OUT = {"type": "array", "items": object_of(scope=STRING, notes=INTEGER)}
+# Scopes that were asked for and hold nothing: a new project's, or one that is misspelt.
+_EMPTY_SCOPES = {"type": "array", "items": STRING}
 
 REMEMBER = ToolSpec(
     "memory_remember",
@@ -129,7 +133,7 @@ RECALL = ToolSpec(
     "Recall",
     "Read entries with filters. All parameters are optional; with none, it returns what the caller may see in "
     "context. Only ever returns entries the calling user is permitted to see.",
-    object_of(entries=_ENTRIES, count=INTEGER, left_out=_LEFT_OUT),
+    object_of(entries=_ENTRIES, count=INTEGER, left_out=_LEFT_OUT, empty_scopes=_EMPTY_SCOPES),
     READS,
     scopes.READ,
 )
@@ -160,6 +164,7 @@ LOAD_CONTEXT = ToolSpec(
         groups={"type": "array", "items": object_of(type=STRING, entries=_ENTRIES, omitted=INTEGER)},
         scopes={"type": "array", "items": STRING},
         left_out=_LEFT_OUT,
+        empty_scopes=_EMPTY_SCOPES,
     ),
     READS,
     scopes.READ,

@@ -9,10 +9,10 @@ from gateway.caller import Call, Principal
 from gateway.errors import GatewayError
 from gateway.notebook import Notebook
 from gateway.operations import JsonObject
+from gateway.surfaces import team_text as text
 
-PRIVATE: Final = "private"
-GLOBAL: Final = "global"
-RESERVED: Final = (PRIVATE, GLOBAL)
+RESERVED: Final = names.RESERVED_SCOPES
+PRIVATE, GLOBAL = RESERVED
 _PROJECTS: Final = "memory/project"
 
 
@@ -72,6 +72,21 @@ class Scopes:
             message = "There is no scope of that name, or it is not yours. Call memory_scopes to see yours."
             raise GatewayError("not_found", message)
         return Place(scope, f"{_PROJECTS}/{names.escaped(scope)}/team")
+
+    def at_hand(self, call: Call) -> str | None:
+        """The project that the call names besides its arguments.
+
+        Raises:
+            GatewayError: validation_error, where that is no project's name.
+        """
+        project = call.caller.project
+        if project is not None and not is_project(project):
+            raise GatewayError("validation_error", text.NO_PROJECT)
+        return project
+
+    def may_begin(self, call: Call) -> bool:
+        """Whether a project that is not there yet is the caller's, too."""
+        return self._sees_all(call.caller.principal)
 
     def _sees(self, principal: Principal, project: str) -> bool:
         return self._sees_all(principal) or project in principal.projects

@@ -228,7 +228,21 @@ def test_there_is_no_session_and_no_stream_to_get(served: Served, http: httpx.Cl
     response = http.post(served.url + "/mcp", json=initialize, headers=raw_call("legacy", "x", {})["headers"])
     assert response.status_code == 200
     assert "mcp-session-id" not in response.headers
-    assert http.get(served.url + "/mcp", headers={"accept": "text/event-stream"}).status_code == 405
+    for method in ("GET", "DELETE", "PUT"):
+        for path in ("/mcp", "/kv/mcp/main"):
+            refused = http.request(method, served.url + path, headers={"accept": "text/event-stream"})
+            assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
+def test_where_nothing_is_it_is_said_where_mcp_is(tmp_path: Any, http: httpx.Client) -> None:
+    with serving(tmp_path, None, surfaces=("memory", "team")) as served:
+        for path in ("/", "/kv/mcp", "/nosuch/mcp/main"):
+            refused = http.post(served.url + path, **raw_call("modern", "memory_list_brains", {}))
+            assert refused.status_code == 404
+            assert refused.json()["message"] == (
+                "There is nothing here. MCP is served at /mcp and /<surface>/mcp, each also with /<brain> behind it; "
+                "surfaces: memory, team."
+            )
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -253,6 +253,14 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
         ({"JBMCP_DEFAULT_BRAIN": "../x"}, f"JBMCP_DEFAULT_BRAIN {BRAIN_RULE}"),
         ({"JB_BRAIN": "../x"}, f"JB_BRAIN {BRAIN_RULE}"),
         ({"BRAINS_DEFAULT_BRAIN": "../x"}, f"BRAINS_DEFAULT_BRAIN {BRAIN_RULE}"),
+        (
+            {"BRAINS_PROJECT": "global"},
+            "BRAINS_PROJECT must be a project's name: global is a scope that is no project.",
+        ),
+        (
+            {"MEMOAI_PROJECT": "Private"},
+            "MEMOAI_PROJECT must be a project's name: Private is a scope that is no project.",
+        ),
         ({"BRAINS_TOKEN": "two words"}, f"BRAINS_TOKEN {WORD_RULE}"),
         ({"BRAINS_TOKEN": "größe"}, f"BRAINS_TOKEN {WORD_RULE}"),
         ({"BRAINS_UPSTREAM_URL": "http://h", "JB_TOKEN": "line\n"}, f"JB_TOKEN {WORD_RULE}"),

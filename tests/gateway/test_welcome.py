@@ -60,6 +60,9 @@ def test_a_relative_data_directory_is_said_in_full() -> None:
 def test_the_other_vocabularies_are_told_of() -> None:
     told = "\n".join(welcome.serving(load(surfaces="memory,kv")))
     assert "other vocabularies          /kv/mcp\n" in told
+    assert "over stdio: brains-gateway stdio --surface NAME\n" in told
     told = "\n".join(welcome.serving(load(surfaces="memory,kv", surface="kv")))
     assert "other vocabularies          /memory/mcp\n" in told
-    assert "other vocabularies" not in "\n".join(welcome.serving(load(surfaces="kv")))
+    told = "\n".join(welcome.serving(load(surfaces="kv")))
+    assert "other vocabularies" not in told
+    assert "--surface" not in told

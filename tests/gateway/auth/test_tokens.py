@@ -69,6 +69,13 @@ def test_the_command_makes_lists_and_revokes_while_a_gateway_runs(tmp_path: Path
         assert (tmp_path / "tokens.json").read_bytes() == before, "it was revoked when it was revoked first"
 
 
+def test_it_is_said_where_a_token_is_used(tmp_path: Path) -> None:
+    said = command(tmp_path, "create", "build bot", "--brain", "main").stderr
+    assert "to be used at /mcp or /<surface>/mcp. " in said
+    said = command(tmp_path, "create", "Ada").stderr
+    assert "to be used at /mcp/<brain> or /<surface>/mcp/<brain>. " in said
+
+
 def test_what_a_record_says_is_who_somebody_is(tmp_path: Path) -> None:
     _id, _token = created(tmp_path, "Ada", "--subject", "ada@acme", "--org", "acme", "--scope", "admin")
     (entry,) = parsed((tmp_path / "tokens.json").read_bytes())

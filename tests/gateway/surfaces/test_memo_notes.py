@@ -83,6 +83,16 @@ async def test_a_memo_whose_words_were_changed_is_recorded_again_and_the_change_
 HAND_WRITTEN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "no front matter": ("Pumps need grease.", "Pumps need grease.", {}),
     "somebody else's": ("---\ntitle: P\n---\nPumps need grease.", "---\ntitle: P\n---\nPumps need grease.", {}),
+    "somebody else's with what memos have": (
+        "---\nepisode_type: guideline\ntitle: P\ntags:\n  - oil\n---\nPumps need grease.",
+        "Pumps need grease.",
+        {"episode_type": "guideline", "tags": ["oil"]},
+    ),
+    "somebody else's with tags alone": (
+        "---\ntags: [oil]\nsource: wiki\n---\n\nPumps need grease.",
+        "Pumps need grease.",
+        {"tags": ["oil"], "source": "wiki"},
+    ),
     "broken": ("---\nvia: [\n---\nPumps need grease.", "---\nvia: [\n---\nPumps need grease.", {}),
     "never closed": (
         "---\nvia: brains-gateway\nPumps need grease.",
@@ -117,6 +127,20 @@ HAND_WRITTEN: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"source": "[a]", "episode_type": "{b: c}", "extra_metadata": {"metadata": "[]"}},
     ),
 }
+
+
+async def test_what_a_persons_own_front_matter_says_of_a_memo_survives_a_record(one: Desk) -> None:
+    memo_id = await one.record(**EXAMPLE)
+    written = "---\nepisode_type: bug_fix\nauthor: eve\ntags: [oil]\nowner: 'Ben'  # in May\n---\n\nOther words."
+    await one.put(path_of(memo_id), written)
+    assert await one.record(**EXAMPLE) == memo_id
+    (memo,) = await one.search("pool_size")
+    assert (memo["content"], memo["episode_type"], memo["tags"]) == (TIMEOUT, "bug_fix", ["oil"])
+    notes = await one.notes()
+    note = opened(notes[path_of(memo_id)].encode())
+    assert note.text("author") == "ada"
+    assert "owner: 'Ben'  # in May\n" in note.head
+    assert [text for path, text in notes.items() if path != path_of(memo_id)] == [written]
 
 
 @pytest.mark.parametrize("kind", HAND_WRITTEN)

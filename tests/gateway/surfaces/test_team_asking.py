@@ -87,6 +87,8 @@ async def test_who_cannot_be_asked_is_told_the_scopes(served: Served, way: tuple
         assert code_of(result) == "validation_error"
         assert structured(result)["scopes"][:2] == ["private", "global"]
         assert text_of(result).startswith("validation_error: Name the scope that this belongs in. Yours are: private, ")
+        new = ". A new project may be named, too: it begins with its first entry."
+        assert structured(result)["message"].endswith(new)
 
 
 async def test_without_sessions_an_older_client_cannot_be_asked(served: Served) -> None:

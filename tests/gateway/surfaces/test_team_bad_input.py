@@ -43,7 +43,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_recall", {"include_global": "yes"}, "include_global must be true or false."),
     ("memory_recall", {"limit": 5}, "limit is not an argument of this tool."),
     ("memory_forget", {"key": None}, "Give either key or id."),
-    ("memory_forget", {"id": "global/x"}, "Give either key or id."),
+    ("memory_forget", {"id": "global/x"}, "Give key or id, not both."),
     ("memory_forget", {"scope": None}, "scope is required with key."),
     ("memory_forget", {"key": "X"}, KEY),
     ("memory_forget", {"id": 7}, "id must be a string."),
@@ -71,6 +71,19 @@ async def test_what_is_needed_is_asked_for(web_house: House) -> None:
         arguments = {name: value for name, value in LEAST[tool].items() if name != missing}
         result = await web_house("team", tool, **arguments)
         assert (code_of(result), structured(result)["message"]) == ("validation_error", f"{missing} is required.")
+
+
+@pytest.mark.parametrize("project", ["bad name!", "../x", "global", "Private"])
+async def test_a_header_that_names_no_project_is_named(web_house: House, project: str) -> None:
+    web_house.headers["X-Project"] = project
+    statement = {"content": "x", "type": "status"}
+    for tool, arguments in (("memory_load_context", {}), ("memory_remember", statement)):
+        result = await web_house("team", tool, **arguments)
+        assert code_of(result) == "validation_error"
+        assert structured(result)["message"].startswith("The X-Project header, or else your token, does not hold")
+    for tool, arguments in LEAST.items():
+        if tool != "memory_load_context":
+            await web_house.good("team", tool, **arguments)
 
 
 @pytest.mark.parametrize("scope", ["Global", "PRIVATE", "gLOBAL"])

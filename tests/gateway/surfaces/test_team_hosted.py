@@ -73,6 +73,11 @@ def test_everybody_sees_the_projects_of_their_token_alone(office: Office) -> Non
     assert office.scopes("cleo") == ["private", "global"]
 
 
+def test_who_may_begin_no_project_is_not_told_to(office: Office) -> None:
+    told = office.result("cleo", "memory_remember", content="x", type="status")["structuredContent"]
+    assert told["message"] == "Name the scope that this belongs in. Yours are: private, global."
+
+
 def test_a_project_of_others_is_not_there(office: Office) -> None:
     office.good("ann", "memory_remember", **STATEMENT, scope="apollo", key="canary")
     for scope in ("apollo", "nowhere"):

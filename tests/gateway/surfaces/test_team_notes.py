@@ -85,6 +85,8 @@ HAND_WRITTEN: dict[str, str | bytes] = {
     "plain.md": "Just words.",
     "crlf.md": "---\r\nvia: brains-gateway\r\ntype: glossary\r\n---\r\n\r\nA term.\r\nIn lines.",
     "foreign.md": "---\ntype: decision\nowner: ben\n---\nWritten elsewhere.",
+    "signed.md": "---\nauthor: ann\nclient: x\ntype: constraint\ncreated: 2020-02-02T00:00:00+00:00\n---\n\nSigned.",
+    "untyped.md": "---\nauthor: ann\ntype: rumour\n---\nOf no type.",
     "broken.md": "---\ntype: [decision\n---\nNot closed.",
     "unclosed.md": "---\ntype: decision\nNever closed.",
     "empty.md": "",
@@ -111,13 +113,18 @@ async def test_notes_that_people_write_are_entries_without_loss(shelf: Shelf) ->
         texts = {id_.removeprefix("global/"): entry["content"] for id_, entry in found.items()}
         assert texts["plain"] == "Just words."
         assert texts["crlf"].replace("\r\n", "\n") == "A term.\nIn lines."
-        assert texts["foreign"].startswith("---\ntype: decision\nowner: ben\n---\n")
+        assert (texts["foreign"], texts["signed"]) == ("Written elsewhere.", "Signed.")
+        assert texts["untyped"] == HAND_WRITTEN["untyped.md"]
         assert texts["broken"] == HAND_WRITTEN["broken.md"]
         assert texts["unclosed"] == HAND_WRITTEN["unclosed.md"]
         assert texts["empty"] == ""
         assert texts["latin"] == "caf\ufffd"
         types = {id_.removeprefix("global/"): entry["type"] for id_, entry in found.items()}
         assert (types["crlf"], types["plain"], types["odd"]) == ("glossary", "status", "status")
+        assert (types["foreign"], types["signed"], types["untyped"]) == ("decision", "constraint", "status")
+        assert found["global/signed"]["created_at"] == "2020-02-02T00:00:00+00:00"
+        assert found["global/signed"]["author"] == found["global/untyped"]["author"] == "unknown"
+        assert shelf.read(f"{TEAM}/signed.md") == HAND_WRITTEN["signed.md"]
         assert types["constraint-from-ann"] == "constraint"
         without_key = {id_ for id_, entry in found.items() if "key" not in entry}
         assert without_key == {"global/My Note", "global/deeper/down"}
