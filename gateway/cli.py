@@ -14,7 +14,13 @@ _EPILOG = "Settings are environment variables that begin with BRAINS_; the READM
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["contract"]:
+        # The judge has words and exit codes of its own, and knows nothing of the gateway.
+        from contract.command import main as judge
+
+        sys.exit(judge(given[1:], "brains-gateway contract"))
+    arguments = _parser().parse_args(given)
     # Before FastMCP is imported: its own logging and its update check are not wanted here.
     os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
@@ -93,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
     _add_token(commands)
     _add_key(commands)
+    commands.add_parser("contract", help="hold a platform against the contract")
     return parser
 
 

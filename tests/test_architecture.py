@@ -23,8 +23,8 @@ FORBIDDEN = {
     "gateway.auth": ("gateway.surfaces", "gateway.brain", "gateway.server", "gateway.upstream", "gateway.settings"),
     "gateway.names": ("fastmcp", "httpx", "gateway.upstream"),
 }
-# The composition side may reach the reference platform, to embed it; nothing else in the gateway may.
-EXEMPT = {("gateway.embedded", "contract")}
+# The composition side may reach the reference platform, to embed it, and the command the judge; nothing else may.
+EXEMPT = {("gateway.embedded", "contract"), ("gateway.cli", "contract")}
 READS_SETTINGS = {
     "gateway.settings",
     "gateway.server",

@@ -1,0 +1,50 @@
+"""Baselines: the failures that are known of a target, so that others stand out and the list only shrinks."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from contract.runner import Result
+from contract.words import cut
+
+
+class BadBaseline(Exception):
+    """A baseline that cannot be read; the text is one sentence."""
+
+
+def read(path: Path) -> dict[str, str]:
+    """The expected failures by case id, each with its reason.
+
+    Raises: BadBaseline.
+    """
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadBaseline(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadBaseline(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    failures = (written or {}).get("failures") if isinstance(written or {}, dict) else None
+    if not isinstance(failures, dict) or not all(isinstance(reason, str) for reason in failures.values()):
+        raise BadBaseline(f"{path} should hold `failures:`, an object of case ids and reasons")
+    return {str(name): reason for name, reason in failures.items()}
+
+
+def stale(expected: Mapping[str, str], results: Iterable[Result], known: Collection[str]) -> list[str]:
+    """Entries that do not fail any more, or are of no case. A case that was not run this time says nothing."""
+    outcomes = {result.case.id: result.outcome for result in results}
+    return [name for name in expected if name not in known or outcomes.get(name, "failed") != "failed"]
+
+
+def written(target: str, dialect: str, results: Iterable[Result]) -> str:
+    """A baseline of everything that fails, as YAML, with what was seen as the reason."""
+    failures = {
+        result.case.id: cut(result.failure.expected if result.failure else result.why, 160)
+        for result in results
+        if result.outcome == "failed"
+    }
+    head = f"# Expected failures of {target}, which speaks the {dialect} dialect.\n"
+    head += (
+        "# Written by `contract record`; say in your own words why each is so. An entry that passes fails the run.\n"
+    )
+    return head + yaml.safe_dump({"failures": failures}, allow_unicode=True, width=110)

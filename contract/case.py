@@ -1,0 +1,214 @@
+"""Cases: one behaviour a file, read from YAML and checked before anything is sent."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from contract import match
+
+CASES: Final = Path(__file__).parent / "cases"
+
+# The one in C reads hundreds of files in a moment; it is not on every machine.
+LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Area: TypeAlias = Literal["service", "brains", "documents", "batch", "ingest", "search", "ask", "sessions", "stages"]
+Dialect: TypeAlias = Literal["platform", "daemon"]
+
+
+class BadCase(Exception):
+    """A case file that says something the harness does not understand; the text is one sentence."""
+
+
+def _pattern(value: Any) -> Any:
+    for problem in match.problems(value, "pattern"):
+        raise ValueError(problem)
+    return value
+
+
+def _base64(value: str) -> str:
+    try:
+        base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"is not base64: {error}") from error
+    return value
+
+
+Pattern: TypeAlias = Annotated[Any, AfterValidator(_pattern)]
+Base64: TypeAlias = Annotated[str, AfterValidator(_base64)]
+
+
+class Part(BaseModel):
+    """A piece of a case. Unknown keys are refused: a misspelt one would check nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, coerce_numbers_to_str=True)
+
+
+class Filled(Part):
+    """A body of a given size, which nobody wants to read in a file."""
+
+    with_: str = Field(alias="with", min_length=1)
+    bytes: int = Field(ge=0, le=64 * 1024 * 1024)
+
+
+class Upload(Part):
+    """A multipart form with one file."""
+
+    name: str
+    content_type: str = "application/octet-stream"
+    text: str | None = None
+    bytes_base64: Base64 | None = None
+    filled: Filled | None = None
+    field: str = "file"
+    fields: dict[str, str] = {}
+
+
+class Request(Part):
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    path: str = Field(pattern=r"^(/|\$\{b\})")
+    query: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    json_: Any = Field(default=None, alias="json")
+    text: str | None = None
+    bytes_base64: Base64 | None = None
+    filled: Filled | None = None
+    file: Upload | None = None
+    token: Literal["given", "none", "wrong"] = "given"
+    # A stream without an end is left after this many events.
+    take: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_body(self) -> "Request":
+        bodies = {"json_", "text", "bytes_base64", "filled", "file"} & self.model_fields_set
+        if len(bodies) > 1:
+            raise ValueError("has more than one body: choose one of json, text, bytes_base64, filled and file")
+        return self
+
+
+class Event(Part):
+    """One event of a stream, or several that follow each other."""
+
+    event: str | list[str]
+    count: Literal["one", "some", "any"] = "one"
+    data: Pattern = Field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return [self.event] if isinstance(self.event, str) else self.event
+
+
+class Expect(Part):
+    status: int | list[int]
+    headers: dict[str, Pattern] = {}
+    json_: Pattern = Field(default=None, alias="json")
+    text: Pattern = None
+    bytes_base64: Base64 | None = None
+    problem: str | list[str] | None = None
+    sse: list[Event] | None = None
+    answer: list[Literal["deltas_make_the_answer", "citations_point_into_the_answer"]] = []
+
+    @property
+    def statuses(self) -> list[int]:
+        return [self.status] if isinstance(self.status, int) else self.status
+
+
+class Step(Part):
+    request: Request
+    expect: Expect
+    save: dict[str, str] = {}
+
+
+class Parallel(Part):
+    """The same step several times at once; `${n}` in it counts from 1."""
+
+    times: int = Field(ge=2, le=64)
+    step: Step
+
+
+class ParallelStep(Part):
+    parallel: Parallel
+
+
+def _kind(written: Any) -> str:
+    return "parallel" if isinstance(written, ParallelStep) or "parallel" in (written or ()) else "step"
+
+
+AnyStep: TypeAlias = Annotated[
+    Annotated[Step, Tag("step")] | Annotated[ParallelStep, Tag("parallel")], Discriminator(_kind)
+]
+
+
+class Case(Part):
+    id: str
+    what: str = Field(min_length=10, pattern=r"\.$")
+    requirement: Literal["must", "should"]
+    source: str = Field(min_length=3)
+    area: Area
+    dialect: Literal["platform", "daemon", "both"]
+    brain: Literal["shared", "own", "none"] = "shared"
+    needs: Literal["token", "page"] | None = None
+    optional: bool = False
+    steps: list[AnyStep] = Field(min_length=1)
+
+    def speaks(self, dialect: Dialect) -> bool:
+        return self.dialect in (dialect, "both")
+
+
+def load(root: Path = CASES) -> list[Case]:
+    """Every case below a folder, by id.
+
+    Raises: BadCase.
+    """
+    return [read(path, root) for path in sorted(root.rglob("*.yaml"))]
+
+
+def read(path: Path, root: Path = CASES) -> Case:
+    """The case of one file; its id is its path below the folder, without the ending.
+
+    Raises: BadCase.
+    """
+    name = path.relative_to(root)
+    try:
+        written = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadCase(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(written, dict):
+        raise BadCase(f"{name}: should be an object with what, requirement, source, area, dialect and steps")
+    try:
+        return Case.model_validate({**written, "id": str(name.with_suffix("").as_posix())})
+    except ValidationError as error:
+        raise BadCase(f"{name}: {'; '.join(_sentences(error))}") from error
+
+
+def _sentences(error: ValidationError) -> Iterator[str]:
+    for item in error.errors():
+        # The kind of a step is in the place twice, once as our own tag.
+        parts = [str(part) for part in item["loc"]]
+        if len(parts) > 2 and parts[0] == "steps":
+            del parts[2]
+        place = ".".join(parts)
+        yield f"{place or 'the case'}: {item['msg'].removeprefix('Value error, ')}"
+
+
+def selected(cases: Iterable[Case], patterns: Iterable[str]) -> list[Case]:
+    """The cases whose id is, is below, or matches one of the patterns; all of them without patterns."""
+    wanted = list(patterns)
+    return [
+        case
+        for case in cases
+        if not wanted or any(fnmatchcase(case.id, one) or case.id.startswith(one.rstrip("/") + "/") for one in wanted)
+    ]

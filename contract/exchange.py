@@ -1,0 +1,187 @@
+"""One request and what came of it: sent with clocks and caps, and never more than a sentence when it goes wrong."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from contract.case import Filled, Request, Upload
+from contract.fill import filled
+from contract.words import cut, shown
+
+LARGEST_ANSWER: Final = 64 * 1024 * 1024
+MOST_EVENTS: Final = 10_000
+WRONG_TOKEN: Final = "not-the-token-of-anybody"
+NO_JSON: Final = object()
+
+
+class NoAnswer(Exception):
+    """There was no whole answer; the text is one sentence. `dead` says that nobody seems to be there."""
+
+    def __init__(self, sentence: str, *, dead: bool = False) -> None:
+        super().__init__(sentence)
+        self.dead = dead
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One server-sent event; data that is no JSON stays text."""
+
+    event: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON, or NO_JSON."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return NO_JSON
+
+    def frames(self) -> list[Frame]:
+        return parsed_events(self.text)
+
+    def told(self) -> str:
+        """The answer in one line."""
+        kind = f" {self.media_type}" if self.media_type else ""
+        return f"{self.status}{kind} {cut(self.text, 400)}".rstrip()
+
+
+def parsed_events(text: str) -> list[Frame]:
+    """The events of a stream, as browsers read them; a last one without its empty line was cut off and is none."""
+    frames: list[Frame] = []
+    name, data = "message", list[str]()
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        if not line:
+            if data:
+                frames.append(Frame(name, _json_or_text("\n".join(data))))
+            name, data = "message", list[str]()
+            continue
+        key, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            data.append(value)
+    return frames
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def told(request: Request) -> str:
+    """The request in one line; never its token."""
+    query = "&".join(f"{key}={value}" for key, value in request.query.items())
+    line = f"{request.method} {request.path}{'?' if query else ''}{query}"
+    if "json_" in request.model_fields_set:
+        line += f" {shown(request.json_)}"
+    elif request.text is not None:
+        line += f" {shown(request.text)}"
+    elif request.filled is not None:
+        line += f" ({request.filled.bytes} bytes)"
+    elif request.file is not None:
+        line += f" (a form with the file {request.file.name})"
+    return cut(line, 400)
+
+
+async def exchanged(client: httpx.AsyncClient, request: Request, token: str | None, seconds: float) -> Answer:
+    """Send a request whose names are filled in, and read its answer to the end.
+
+    Raises: NoAnswer.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            async with client.stream(request.method, request.path, **_arguments(request, token)) as response:
+                body = await _read(response, request.take)
+            return Answer(response.status_code, dict(response.headers), body)
+    except TimeoutError as error:
+        raise NoAnswer(f"there was no whole answer within {seconds:g} seconds", dead=True) from error
+    except httpx.ConnectError as error:
+        raise NoAnswer(f"there was no connection: {cut(str(error)) or 'refused'}", dead=True) from error
+    except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, UnicodeError, ValueError) as error:
+        said = cut(str(error)) or type(error).__name__
+        raise NoAnswer(f"the answer broke off or is no HTTP: {said}") from error
+
+
+async def _read(response: httpx.Response, take: int | None) -> bytes:
+    pieces, size, events = [], 0, 0
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    async for piece in response.aiter_bytes():
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_ANSWER:
+            raise NoAnswer(f"the answer is longer than {LARGEST_ANSWER} bytes")
+        if is_stream:
+            events += piece.count(b"\n\n")
+            if take is not None and events >= take:
+                break
+            if events > MOST_EVENTS:
+                raise NoAnswer(f"the stream had not ended after {MOST_EVENTS} events")
+    return b"".join(pieces)
+
+
+def _arguments(request: Request, token: str | None) -> dict[str, Any]:
+    headers = {key.lower(): value for key, value in request.headers.items()}
+    if request.token == "wrong":
+        headers["authorization"] = f"Bearer {WRONG_TOKEN}"
+    elif request.token == "given" and token is not None:
+        headers.setdefault("authorization", f"Bearer {token}")
+    arguments: dict[str, Any] = {"headers": headers}
+    if request.query:
+        arguments["params"] = {key: _plain(value) for key, value in request.query.items()}
+    if "json_" in request.model_fields_set:
+        headers.setdefault("content-type", "application/json")
+        arguments["content"] = json.dumps(request.json_).encode()
+    elif request.file is not None:
+        arguments |= {"files": _form(request.file), "data": request.file.fields}
+    elif (content := _content(request)) is not None:
+        arguments["content"] = content
+    return arguments
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _content(part: Request | Upload) -> bytes | None:
+    if part.text is not None:
+        return part.text.encode()
+    if part.bytes_base64 is not None:
+        return base64.b64decode(part.bytes_base64)
+    return None if part.filled is None else _padded(part.filled)
+
+
+def _padded(body: Filled) -> bytes:
+    unit = body.with_.encode()
+    return (unit * (body.bytes // len(unit) + 1))[: body.bytes]
+
+
+def _form(upload: Upload) -> dict[str, tuple[str, bytes, str]]:
+    return {upload.field: (upload.name, _content(upload) or b"", upload.content_type)}
+
+
+def with_names(request: Request, names: Mapping[str, Any]) -> Request:
+    """The request with its names filled in."""
+    return Request.model_validate(filled(request.model_dump(by_alias=True, exclude_unset=True), names))

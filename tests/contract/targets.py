@@ -1,0 +1,71 @@
+"""Targets for the harness: the reference platform as a run sees it, and cases to run."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from starlette.types import ASGIApp
+
+from contract.case import Case
+from contract.platform.app import create_app
+from contract.platform.ingest import FetchRefused, Page
+from contract.platform.store import Store
+from contract.runner import Result, Run, run
+from contract.targets import HttpTarget, client_for
+
+TOKEN = "a-test-token"
+PAGE = "https://pages.example/tea"
+
+
+async def fetch(url: str) -> Page:
+    if url != PAGE:
+        raise FetchRefused("fetch_blocked")
+    return Page(url, "text/html", b"<h1>Tea</h1><p>Leaves, and water.</p>")
+
+
+@contextmanager
+def reference_app() -> Iterator[ASGIApp]:
+    """The reference platform with everything it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder))
+        try:
+            yield create_app(store, token=TOKEN, fetch=fetch)
+        finally:
+            store.close()
+
+
+def check(
+    url: str,
+    cases: Sequence[Case],
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+    token: str | None = TOKEN,
+    seconds: float = 30,
+) -> Run:
+    async def checked() -> Run:
+        async with client_for(url, transport) as client:
+            return await run(HttpTarget(url, client, token, PAGE, seconds), cases)
+
+    return asyncio.run(checked())
+
+
+def check_app(app: ASGIApp, cases: Sequence[Case], token: str | None = TOKEN) -> Run:
+    """The same without a socket between."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return check("http://platform.test", cases, transport=transport, token=token)
+
+
+def failures(done: Run) -> dict[str, Result]:
+    return {result.case.id: result for result in done.results if result.outcome == "failed"}
+
+
+def case_of(steps: str, **more: Any) -> Case:
+    """A case with these steps, in YAML."""
+    head = {"id": "http/test/case", "what": "A case of a test.", "requirement": "must", "source": "openapi info"}
+    kind = {"area": "documents", "dialect": "both", "steps": yaml.safe_load(steps)}
+    return Case.model_validate({**head, **kind, **more})

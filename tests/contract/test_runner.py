@@ -1,0 +1,257 @@
+"""How cases are run: names, savings, parallel steps, streams, and targets that do not behave."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from contract import case
+from contract.exchange import parsed_events
+from contract.report import Report
+from contract.runner import Result, Run
+from tests.contract.targets import case_of, check, check_app, failures, reference_app
+from tests.daemons.fake import FakeDaemon, T
+
+PUT_AND_READ = """
+- request: {method: PUT, path: "${b}/documents", query: {path: "${here}/a.md"}, text: "${unique}"}
+  expect: {status: 204}
+- request: {method: GET, path: "${b}/documents/read", query: {path: "${here}/a.md"}}
+  expect: {status: 200, text: "${unique}"}
+"""
+
+
+def only(done: Run) -> Result:
+    assert len(done.results) == 1
+    return done.results[0]
+
+
+def on_platform(steps: str, **more: Any) -> Result:
+    with reference_app() as app:
+        return only(check_app(app, [case_of(steps, **more)], more.pop("token", "a-test-token")))
+
+
+def test_a_case_writes_into_a_brain_of_the_run_that_is_gone_afterwards() -> None:
+    with reference_app() as app:
+        done = check_app(app, [case_of(PUT_AND_READ), case_of(PUT_AND_READ, id="http/test/own", brain="own")])
+        assert [result.outcome for result in done.results] == ["passed", "passed"]
+        assert len(done.target.brains) == 2
+        again = check_app(
+            app,
+            [
+                case_of(
+                    "[{request: {method: GET, path: /v1/brains}, expect: {status: 200, json: "
+                    '{items: {lacks: [{id: "' + done.target.brains[0] + '"}]}}}}]'
+                )
+            ],
+        )
+        assert only(again).outcome == "passed"
+
+
+def test_what_was_saved_is_used_with_its_type() -> None:
+    steps = """
+- request: {method: POST, path: "${b}/documents", json: {content: tea, path: "${here}/a.md"}}
+  expect: {status: 201}
+  save: {size: json.byte_size, id: json.id}
+- request: {method: GET, path: "${b}/documents/stat", query: {path: "${here}/a.md"}}
+  expect: {status: 200, json: {size: "${size}", document: {id: "${id}"}}}
+"""
+    assert on_platform(steps).outcome == "passed"
+
+
+def test_what_cannot_be_saved_or_was_not_is_a_failure() -> None:
+    steps = """
+- request: {method: GET, path: /healthz}
+  expect: {status: 200}
+  save: {id: json.items.0.id}
+"""
+    result = on_platform(steps)
+    assert result.failure is not None
+    assert result.failure.seen == "the answer has no json.items.0.id to save"
+    result = on_platform('[{request: {method: GET, path: "/v1/brains/${never}"}, expect: {status: 200}}]')
+    assert result.failure is not None
+    assert result.failure.seen == "nothing was saved as never"
+
+
+def test_a_parallel_step_counts_and_its_first_failure_is_the_failure() -> None:
+    steps = """
+- parallel:
+    times: 5
+    step:
+      request: {method: PUT, path: "${b}/documents", query: {path: "${here}/${n}.md"}, text: "${n}"}
+      expect: {status: 204}
+- request: {method: GET, path: "${b}/documents", query: {dir: "${here}"}}
+  expect: {status: 200, json: {items: {length: 5}}}
+"""
+    assert on_platform(steps).outcome == "passed"
+    result = on_platform(steps.replace("status: 204", "status: 205"))
+    assert result.failure is not None
+    assert result.failure.expected == "the status should be 205, not 204"
+
+
+def test_a_failure_is_told_as_request_expected_and_seen_without_the_token() -> None:
+    result = on_platform('[{request: {method: GET, path: "${b}/search"}, expect: {status: 200}}]')
+    assert result.failure is not None
+    assert result.failure.request.startswith("GET /v1/brains/brn_")
+    assert result.failure.expected == "the status should be 200, not 400"
+    assert result.failure.seen.startswith("400 application/problem+json {")
+    assert "a-test-token" not in repr(result)
+
+
+def test_a_case_that_needs_what_was_not_given_is_not_supported() -> None:
+    with reference_app() as app:
+        done = check_app(app, [case_of(PUT_AND_READ, needs="token")], token=None)
+    assert only(done).outcome == "not supported"
+
+
+def test_a_missing_route_is_a_failure_unless_the_case_says_it_may_be_missing() -> None:
+    steps = '[{request: {method: POST, path: "${b}/nowhere", json: {}}, expect: {status: 200}}]'
+    assert on_platform(steps).outcome == "failed"
+    assert on_platform(steps, optional=True).outcome == "not supported"
+    missing = steps.replace("${b}", "/v1/brains/ghost").replace("nowhere", "ask")
+    assert on_platform(missing, optional=True).outcome == "failed"
+
+
+def test_a_daemon_is_recognised_with_and_without_brains() -> None:
+    daemon = FakeDaemon(T).app()
+    cases = [case_of(PUT_AND_READ), case_of(PUT_AND_READ, id="http/test/other", dialect="platform")]
+    for _ in range(2):
+        done = check_app(daemon, cases, token=None)
+        assert done.target.dialect == "daemon"
+        assert only(done).outcome == "passed"
+        assert done.left_out == 1
+        asyncio.run(_brain(daemon))
+
+
+async def _brain(app: Any) -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://daemon.test") as client:
+        await client.post("/v1/brains", json={"brainId": "somebody-s"})
+
+
+def test_brains_that_cannot_be_deleted_are_named() -> None:
+    with reference_app() as app:
+
+        async def keeps(scope: Any, receive: Any, send: Any) -> None:
+            if scope["method"] == "DELETE":
+                await send({"type": "http.response.start", "status": 405, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+            await app(scope, receive, send)
+
+        done = check_app(keeps, [case_of(PUT_AND_READ)])
+    assert done.target.left == done.target.brains
+    assert f"could not be deleted: {done.target.brains[0]}" in Report(done).text()
+
+
+def test_events_are_read_as_browsers_do() -> None:
+    text = ': hello\n\nevent: a\ndata: {"x":\ndata: 1}\n\nid: 3\ndata:plain\r\n\r\nevent: cut\ndata: {"y": 2}'
+    assert [(frame.event, frame.data) for frame in parsed_events(text)] == [("a", {"x": 1}), ("message", "plain")]
+
+
+# --- targets that do not behave
+
+OK = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+BEHAVIOURS: dict[str, Callable[[socket.socket], None]] = {
+    "hangs": lambda peer: _until_closed(peer),
+    "says nothing": lambda peer: peer.close(),
+    "is no HTTP": lambda peer: peer.sendall(b"\x00\xff garbage garbage\r\n\r\n"),
+    "answers HTML": lambda peer: _sent(peer, "HTTP/1.1 200 OK\r\ncontent-type: text/html", "<h1>Welcome</h1>"),
+    "answers bad JSON": lambda peer: _sent(peer, OK.strip(), '{"items": ['),
+    "answers deep JSON": lambda peer: _sent(peer, OK.strip(), "[" * 100_000),
+    "promises more than it sends": lambda peer: peer.sendall(f"{OK}content-length: 1000\r\n\r\n{{}}".encode()),
+    "sends more than it promised": lambda peer: peer.sendall(f"{OK}content-length: 2\r\n\r\n{{}}{{}}".encode()),
+    "breaks its chunks": lambda peer: peer.sendall(f"{OK}transfer-encoding: chunked\r\n\r\nzz\r\n".encode()),
+    "lies about compression": lambda peer: _sent(peer, f"{OK}content-encoding: gzip", "not gzip"),
+    "redirects for ever": lambda peer: _sent(peer, "HTTP/1.1 307 Again\r\nlocation: /", ""),
+    "trickles": lambda peer: _trickle(peer),
+}
+
+
+def _sent(peer: socket.socket, head: str, body: str) -> None:
+    peer.sendall(f"{head}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode())
+
+
+def _until_closed(peer: socket.socket) -> None:
+    while peer.recv(65536):
+        pass
+
+
+def _trickle(peer: socket.socket) -> None:
+    peer.sendall(f"{OK.replace('application/json', 'text/event-stream')}\r\n".encode())
+    peer.settimeout(0.01)
+    while True:
+        peer.sendall(b": still here\n\n")
+        try:
+            if not peer.recv(65536):
+                return
+        except TimeoutError:
+            continue
+
+
+@contextmanager
+def misbehaving(behave: Callable[[socket.socket], None]) -> Iterator[str]:
+    def serve(peer: socket.socket) -> None:
+        with peer:
+            try:
+                peer.recv(65536)
+                behave(peer)
+            except OSError:
+                return
+
+    def accept() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(peer,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_a_target_that_misbehaves_ends_with_a_card(name: str) -> None:
+    some = case.selected(case.load(), ["http/service", "http/brains", "http/ask"])
+    with misbehaving(BEHAVIOURS[name]) as url:
+        done = check(url, some, seconds=0.3)
+    assert len(done.results) == len([one for one in some if one.speaks(done.target.dialect)])
+    assert all(result.outcome == "failed" for result in done.results), [
+        r for r in done.results if r.outcome != "failed"
+    ]
+    report = Report(done)
+    assert not report.holds
+    assert "The contract is not kept" in report.text()
+    assert "Traceback" not in report.text()
+    assert json.loads(report.json())["holds"] is False
+
+
+def test_nobody_there_ends_with_a_card() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+    done = check(url, case.load())
+    assert set(failures(done)) == {result.case.id for result in done.results}
+    assert "there was no connection" in Report(done).text()
+
+
+def test_an_endless_stream_is_left_after_the_events_that_were_asked_for() -> None:
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for number in range(200):
+            body = f"event: tick\ndata: {number}\n\n".encode()
+            await send({"type": "http.response.body", "body": body, "more_body": number < 199})
+
+    steps = """
+- request: {method: GET, path: /ticks, take: 3}
+  expect: {status: 200, sse: [{event: tick, count: some, data: {any: integer}}]}
+"""
+    assert only(check_app(endless, [case_of(steps, brain="none")])).outcome == "passed"
