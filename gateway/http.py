@@ -84,18 +84,19 @@ def endpoint(
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     guarded = HostOriginGuardMiddleware(let_in, options.allowed_hosts, options.allowed_origins, mode="strict")
     public = Public(guarded, door.ready, door.resource, door.keys)
-    return without_padding(ClearRefusals(public, tuple(servers)))
+    return Unpadded(ClearRefusals(public, tuple(servers)))
 
 
-def without_padding(app: ASGIApp) -> ASGIApp:
+class Unpadded:
     """Takes the space around header values away: it is no part of them (RFC 9110), but httptools leaves some."""
 
-    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
-        await app(scope, receive, send)
-
-    return served
+        await self._app(scope, receive, send)
 
 
 class Surfaces:
