@@ -1,0 +1,62 @@
+"""Every case can fail: for each there is a peer that is broken so, and every broken peer is caught."""
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.types import ASGIApp
+
+from contract import case
+from contract.case import Case
+from tests.broken import daemons, documents, finding, service
+from tests.broken.peer import Peer
+from tests.broken.wrapping import wrapped
+from tests.contract.targets import check_app, failures, reference_app
+from tests.daemons.fake import FakeDaemon, T
+
+PLATFORMS = service.PEERS + documents.PEERS + finding.PEERS
+DAEMONS = daemons.PEERS
+# Cases that no broken peer breaks yet. The list may only shrink.
+NOT_YET: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def every() -> dict[str, Case]:
+    return {one.id: one for one in case.load()}
+
+
+@pytest.fixture(scope="module")
+def platform() -> Iterator[ASGIApp]:
+    with reference_app() as app:
+        yield app
+
+
+def caught(app: ASGIApp, peer: Peer, every: dict[str, Case], token: str | None) -> None:
+    done = check_app(wrapped(app, peer.act), [every[name] for name in peer.breaks], token)
+    failed = failures(done)
+    assert {one.case.id: one.outcome for one in done.results if one.case.id not in failed} == {}
+    assert set(failed) == set(peer.breaks)
+    # A case that could not even begin has noticed nothing.
+    for result in failed.values():
+        assert result.failure is not None
+        assert not result.failure.request.startswith(("a brain", "the case")), result.failure
+
+
+@pytest.mark.parametrize("peer", PLATFORMS, ids=lambda peer: peer.name)
+def test_a_broken_platform_is_caught(platform: ASGIApp, every: dict[str, Case], peer: Peer) -> None:
+    caught(platform, peer, every, "a-test-token")
+
+
+@pytest.mark.parametrize("peer", DAEMONS, ids=lambda peer: peer.name)
+def test_a_broken_daemon_is_caught(every: dict[str, Case], peer: Peer) -> None:
+    caught(FakeDaemon(T).app(), peer, every, None)
+
+
+def test_every_case_is_broken_by_a_peer(every: dict[str, Case]) -> None:
+    broken = {name for peer in PLATFORMS + DAEMONS for name in peer.breaks}
+    assert set(every) - broken == NOT_YET
+
+
+def test_every_peer_has_a_name_of_its_own() -> None:
+    for peers in (PLATFORMS, DAEMONS):
+        names = [peer.name for peer in peers]
+        assert len(set(names)) == len(names)
