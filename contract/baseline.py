@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from contract.runner import Result
+from contract.outcome import Result
 from contract.words import cut
 
 
@@ -36,14 +36,14 @@ def stale(expected: Mapping[str, str], results: Iterable[Result], known: Collect
     return [name for name in expected if name not in known or outcomes.get(name, "failed") != "failed"]
 
 
-def written(target: str, dialect: str, results: Iterable[Result]) -> str:
+def written(target: str, results: Iterable[Result]) -> str:
     """A baseline of everything that fails, as YAML, with what was seen as the reason."""
     failures = {
         result.case.id: cut(result.failure.expected if result.failure else result.why, 160)
         for result in results
         if result.outcome == "failed"
     }
-    head = f"# Expected failures of {target}, which speaks the {dialect} dialect.\n"
+    head = f"# Expected failures: {target}.\n"
     head += (
         "# Written by `contract record`; say in your own words why each is so. An entry that passes fails the run.\n"
     )

@@ -1,25 +1,15 @@
 """Cases: one behaviour a file, read from YAML and checked before anything is sent."""
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
-from contract import match
+from contract.call import CallCase
+from contract.parts import Base64, Head, Part, Pattern
 
 CASES: Final = Path(__file__).parent / "cases"
 
@@ -30,32 +20,11 @@ Area: TypeAlias = Literal["service", "brains", "documents", "batch", "ingest", "
 Dialect: TypeAlias = Literal["platform", "daemon"]
 
 
+AnyCase = TypeVar("AnyCase", bound=Head)
+
+
 class BadCase(Exception):
     """A case file that says something the harness does not understand; the text is one sentence."""
-
-
-def _pattern(value: Any) -> Any:
-    for problem in match.problems(value, "pattern"):
-        raise ValueError(problem)
-    return value
-
-
-def _base64(value: str) -> str:
-    try:
-        base64.b64decode(value, validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"is not base64: {error}") from error
-    return value
-
-
-Pattern: TypeAlias = Annotated[Any, AfterValidator(_pattern)]
-Base64: TypeAlias = Annotated[str, AfterValidator(_base64)]
-
-
-class Part(BaseModel):
-    """A piece of a case. Unknown keys are refused: a misspelt one would check nothing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, coerce_numbers_to_str=True)
 
 
 class Filled(Part):
@@ -74,14 +43,14 @@ class Upload(Part):
     bytes_base64: Base64 | None = None
     filled: Filled | None = None
     field: str = "file"
-    fields: dict[str, str] = {}
+    fields: dict[str, str] = Field(default_factory=dict)
 
 
 class Request(Part):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     path: str = Field(pattern=r"^(/|\$\{b\})")
-    query: dict[str, Any] = {}
-    headers: dict[str, str] = {}
+    query: dict[str, Any] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
     json_: Any = Field(default=None, alias="json")
     text: str | None = None
     bytes_base64: Base64 | None = None
@@ -113,13 +82,13 @@ class Event(Part):
 
 class Expect(Part):
     status: int | list[int]
-    headers: dict[str, Pattern] = {}
+    headers: dict[str, Pattern] = Field(default_factory=dict)
     json_: Pattern = Field(default=None, alias="json")
     text: Pattern = None
     bytes_base64: Base64 | None = None
     problem: str | list[str] | None = None
     sse: list[Event] | None = None
-    answer: list[Literal["deltas_make_the_answer", "citations_point_into_the_answer"]] = []
+    answer: list[Literal["deltas_make_the_answer", "citations_point_into_the_answer"]] = Field(default_factory=list)
 
     @property
     def statuses(self) -> list[int]:
@@ -129,7 +98,7 @@ class Expect(Part):
 class Step(Part):
     request: Request
     expect: Expect
-    save: dict[str, str] = {}
+    save: dict[str, str] = Field(default_factory=dict)
 
 
 class Parallel(Part):
@@ -152,11 +121,7 @@ AnyStep: TypeAlias = Annotated[
 ]
 
 
-class Case(Part):
-    id: str
-    what: str = Field(min_length=10, pattern=r"\.$")
-    requirement: Literal["must", "should"]
-    source: str = Field(min_length=3)
+class Case(Head):
     area: Area
     dialect: Literal["platform", "daemon", "both"]
     brain: Literal["shared", "own", "none"] = "shared"
@@ -169,11 +134,19 @@ class Case(Part):
 
 
 def load(root: Path = CASES) -> list[Case]:
-    """Every case below a folder, by id.
+    """Every case for a platform, by id.
 
     Raises: BadCase.
     """
-    return [read(path, root) for path in sorted(root.rglob("*.yaml"))]
+    return [read(path, root) for path in sorted((root / "http").rglob("*.yaml"))]
+
+
+def load_calls(root: Path = CASES) -> list[CallCase]:
+    """Every case for a server of the tools, by id.
+
+    Raises: BadCase.
+    """
+    return [_read(path, root, CallCase) for path in sorted((root / "mcp").rglob("*.yaml"))]
 
 
 def read(path: Path, root: Path = CASES) -> Case:
@@ -181,15 +154,19 @@ def read(path: Path, root: Path = CASES) -> Case:
 
     Raises: BadCase.
     """
+    return _read(path, root, Case)
+
+
+def _read(path: Path, root: Path, kind: type[AnyCase]) -> AnyCase:
     name = path.relative_to(root)
     try:
         written = yaml.load(path.read_text(encoding="utf-8"), LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadCase(f"{name}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(written, dict):
-        raise BadCase(f"{name}: should be an object with what, requirement, source, area, dialect and steps")
+        raise BadCase(f"{name}: should be an object with what, requirement, source and steps")
     try:
-        return Case.model_validate({**written, "id": str(name.with_suffix("").as_posix())})
+        return kind.model_validate({**written, "id": str(name.with_suffix("").as_posix())})
     except ValidationError as error:
         raise BadCase(f"{name}: {'; '.join(_sentences(error))}") from error
 
@@ -204,7 +181,7 @@ def _sentences(error: ValidationError) -> Iterator[str]:
         yield f"{place or 'the case'}: {item['msg'].removeprefix('Value error, ')}"
 
 
-def selected(cases: Iterable[Case], patterns: Iterable[str]) -> list[Case]:
+def selected(cases: Iterable[AnyCase], patterns: Iterable[str]) -> list[AnyCase]:
     """The cases whose id is, is below, or matches one of the patterns; all of them without patterns."""
     wanted = list(patterns)
     return [

@@ -5,12 +5,17 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import httpx
+
 from contract import baseline, case, report
-from contract.case import Case
-from contract.runner import AT_ONCE, Result, Run, run
+from contract.mcp_target import McpTarget
+from contract.outcome import Result, Run, Unreachable
+from contract.pipe import PipeSession
+from contract.rpc import HANDSHAKE, MODERN, HttpSession
+from contract.runner import AT_ONCE, run, run_calls
 from contract.targets import HttpTarget, client_for
 
 _EPILOG: Final = (
@@ -19,6 +24,8 @@ _EPILOG: Final = (
 )
 # What is told where nobody watches: every tenth part of the way.
 _PARTS: Final = 10
+# One vocabulary needs a project to be named; over stdio the environment does.
+PROJECT: Final = "contract"
 
 
 class _Wrong(Exception):
@@ -29,7 +36,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m contract")
     arguments = _parser(program).parse_args(argv)
     try:
         return _check(arguments) if arguments.verb == "check" else _record(arguments)
-    except (_Wrong, case.BadCase, baseline.BadBaseline) as error:
+    except (_Wrong, Unreachable, case.BadCase, baseline.BadBaseline) as error:
         sys.stderr.write(f"contract: {error}\n")
         return 2
     except KeyboardInterrupt:
@@ -39,20 +46,13 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m contract")
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        program, description="Hold a brains platform against the contract.", epilog=_EPILOG
+        program, description="Hold a brains platform, or a server of the tools, against the contract.", epilog=_EPILOG
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     check = verbs.add_parser("check", help="run the cases, and say what holds", epilog=_EPILOG)
     record = verbs.add_parser("record", help="run the cases, and write a baseline of what fails")
     for verb in (check, record):
-        verb.add_argument("--http", required=True, metavar="URL", help="where the platform is, without /v1")
-        verb.add_argument("--token", help="bearer token for it")
-        verb.add_argument("--page", metavar="URL", help="a page that the platform can fetch, for ingest by URL")
-        verb.add_argument(
-            "--only", action="append", default=[], metavar="PATTERN", help="ids of cases; may be repeated"
-        )
-        verb.add_argument("--timeout", type=_positive, default=30.0, metavar="SECONDS", help="for a step (default: 30)")
-        verb.add_argument("--at-once", type=_count, default=AT_ONCE, metavar="N", help=f"cases (default: {AT_ONCE})")
+        _add_target(verb)
     check.add_argument("--baseline", type=Path, metavar="FILE", help="failures that are expected")
     check.add_argument("--json", action="store_true", help="for machines, on standard output")
     check.add_argument("--junit", type=Path, metavar="FILE", help="for CI, beside the card")
@@ -60,10 +60,24 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_target(verb: argparse.ArgumentParser) -> None:
+    target = verb.add_mutually_exclusive_group(required=True)
+    target.add_argument("--http", metavar="URL", help="a platform: where it is, without /v1")
+    target.add_argument("--mcp", metavar="URL", help="a server of the tools, over Streamable HTTP")
+    target.add_argument("--mcp-command", metavar="CMD", help="a server of the tools, over stdio")
+    verb.add_argument("--token", help="bearer token for it")
+    verb.add_argument("--header", type=_header, action="append", default=[], help="with --mcp, as 'X-Brain: tea'")
+    verb.add_argument("--wire", choices=(MODERN, HANDSHAKE), help="revision of MCP (default: the newest it knows)")
+    verb.add_argument("--page", metavar="URL", help="a page that the target can fetch, for ingest by URL")
+    verb.add_argument("--folder", type=_folder, metavar="DIR", help="a folder that the server can read, for its files")
+    verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="ids of cases; may be repeated")
+    verb.add_argument("--timeout", type=_positive, default=30.0, metavar="SECONDS", help="for a step (default: 30)")
+    verb.add_argument("--at-once", type=_count, default=AT_ONCE, metavar="N", help=f"cases (default: {AT_ONCE})")
+
+
 def _check(arguments: argparse.Namespace) -> int:
     expected = {} if arguments.baseline is None else baseline.read(arguments.baseline)
-    every = case.load()
-    made = report.Report(_run(arguments, every), expected, {one.id for one in every})
+    made = report.Report(_run(arguments), expected, _known(arguments))
     if arguments.junit is not None:
         arguments.junit.write_text(made.junit(), encoding="utf-8")
     sys.stdout.write(made.json() + "\n" if arguments.json else made.text())
@@ -71,8 +85,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    done = _run(arguments, case.load())
-    text = baseline.written(arguments.http, done.target.dialect, done.results)
+    done = _run(arguments)
+    text = baseline.written(done.target.told, done.results)
     if arguments.output is None:
         sys.stdout.write(text)
     else:
@@ -80,25 +94,51 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run(arguments: argparse.Namespace, every: list[Case]) -> Run:
-    url = _address(arguments.http)
-    chosen = case.selected(every, arguments.only)
-    if not chosen:
-        raise _Wrong(f"no case matches {', '.join(arguments.only)}")
-
-    async def done() -> Run:
-        async with client_for(url) as client:
-            target = HttpTarget(url, client, arguments.token, arguments.page, arguments.timeout)
-            return await run(target, chosen, at_once=arguments.at_once, tell=_progress)
-
-    return asyncio.run(done())
+def _known(arguments: argparse.Namespace) -> set[str]:
+    return {one.id for one in (case.load() if arguments.http else case.load_calls())}
 
 
-def _address(url: str) -> str:
+def _run(arguments: argparse.Namespace) -> Run[Any]:
+    return asyncio.run(_on_platform(arguments) if arguments.http else _on_server(arguments))
+
+
+async def _on_platform(arguments: argparse.Namespace) -> Run[Any]:
+    url = _address(arguments.http, "--http").rstrip("/").removesuffix("/v1")
+    chosen = _chosen(case.load(), arguments)
+    async with client_for(url) as client:
+        target = HttpTarget(url, client, arguments.token, arguments.page, arguments.timeout)
+        return await run(target, chosen, at_once=arguments.at_once, tell=_progress)
+
+
+async def _on_server(arguments: argparse.Namespace) -> Run[Any]:
+    chosen = _chosen(case.load_calls(), arguments)
+    async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+        session = _session(arguments, client)
+        name = arguments.mcp or arguments.mcp_command
+        target = McpTarget(name, session, arguments.page, arguments.folder, arguments.timeout)
+        return await run_calls(target, chosen, at_once=arguments.at_once, tell=_progress)
+
+
+def _session(arguments: argparse.Namespace, client: httpx.AsyncClient) -> HttpSession | PipeSession:
+    if arguments.mcp_command:
+        return PipeSession(arguments.mcp_command, arguments.wire)
+    headers = {"x-memoai-project": PROJECT, **dict(arguments.header)}
+    if arguments.token:
+        headers["authorization"] = f"Bearer {arguments.token}"
+    return HttpSession(_address(arguments.mcp, "--mcp"), client, headers, arguments.wire)
+
+
+def _chosen(every: list[case.AnyCase], arguments: argparse.Namespace) -> list[case.AnyCase]:
+    if chosen := case.selected(every, arguments.only):
+        return chosen
+    raise _Wrong(f"no case matches {', '.join(arguments.only)}")
+
+
+def _address(url: str, option: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _Wrong(f"--http should be an http or https URL, not {url!r}")
-    return url.rstrip("/").removesuffix("/v1")
+        raise _Wrong(f"{option} should be an http or https URL, not {url!r}")
+    return url
 
 
 def _progress(result: Result, done: int, total: int) -> None:
@@ -124,3 +164,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 64:
         raise argparse.ArgumentTypeError("a whole number from 1 to 64")
     return int(text)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError("a header as 'Name: value'")
+    return name.strip().lower(), value.strip()
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError("a folder that is there")
+    return Path(text).resolve()

@@ -27,6 +27,13 @@ class NoAnswer(Exception):
         self.dead = dead
 
 
+class NoConnection(NoAnswer):
+    """Nobody is there at all."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, dead=True)
+
+
 @dataclass(frozen=True)
 class Frame:
     """One server-sent event; data that is no JSON stays text."""
@@ -119,7 +126,7 @@ async def exchanged(client: httpx.AsyncClient, request: Request, token: str | No
     except TimeoutError as error:
         raise NoAnswer(f"there was no whole answer within {seconds:g} seconds", dead=True) from error
     except httpx.ConnectError as error:
-        raise NoAnswer(f"there was no connection: {cut(str(error)) or 'refused'}", dead=True) from error
+        raise NoConnection(f"there was no connection: {cut(str(error)) or 'refused'}") from error
     except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, UnicodeError, ValueError) as error:
         said = cut(str(error)) or type(error).__name__
         raise NoAnswer(f"the answer broke off or is no HTTP: {said}") from error

@@ -8,7 +8,7 @@ from typing import Any, Final
 from xml.etree import ElementTree as xml
 
 from contract import baseline
-from contract.runner import Outcome, Result, Run
+from contract.outcome import Outcome, Result, Run
 from contract.words import CONTROL
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not supported")
@@ -18,7 +18,7 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not supported")
 class Report:
     """A run held against a baseline."""
 
-    run: Run
+    run: Run[Any]
     expected: Mapping[str, str] = field(default_factory=dict)
     known: Collection[str] = ()
 
@@ -43,13 +43,13 @@ class Report:
 
     def _card(self) -> str:
         target = self.run.target
-        lines = [f"{target.url} speaks the {target.dialect} dialect."]
+        lines = [f"{target.told}."]
         lines += _table(self.run.results)
         if self.expected:
             known = sum(r.outcome == "failed" and r.case.id in self.expected for r in self.run.results)
             lines.append(f"{known} of the failures are expected by the baseline.")
         if self.run.left_out:
-            lines.append(f"{self.run.left_out} cases of other dialects were left out.")
+            lines.append(f"{self.run.left_out} cases do not apply to it.")
         reasons = Counter(r.why for r in self.run.results if r.outcome == "not supported")
         lines += [f"Not supported, {number}: {why}." for why, number in sorted(reasons.items())]
         if target.left:
@@ -70,8 +70,7 @@ class Report:
         target = self.run.target
         return json.dumps(
             {
-                "target": target.url,
-                "dialect": target.dialect,
+                **target.facts(),
                 "holds": self.holds,
                 "counts": Counter(result.outcome for result in self.run.results),
                 "stale": self.stale,
@@ -98,7 +97,7 @@ class Report:
 
     def junit(self) -> str:
         """One suite per area. Expected failures, shoulds and what is not supported are skipped, with reasons."""
-        root = xml.Element("testsuites", name=f"contract {self.run.target.url}")
+        root = xml.Element("testsuites", name=f"contract {self.run.target.facts()['target']}")
         for area, results in _by_area(self.run.results).items():
             suite = xml.SubElement(root, "testsuite", name=area, tests=str(len(results)))
             failed = skipped = 0

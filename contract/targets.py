@@ -9,14 +9,11 @@ from urllib.parse import quote
 import httpx
 
 from contract.case import Dialect, Request
-from contract.exchange import Answer, NoAnswer, exchanged
+from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
+from contract.outcome import NoBrain, Unreachable
 from contract.words import shown
 
 SETUP_SECONDS: Final = 15.0
-
-
-class NoBrain(Exception):
-    """The target made no brain for the run; the text is one sentence."""
 
 
 @dataclass
@@ -33,6 +30,13 @@ class HttpTarget:
     left: list[str] = field(default_factory=list)
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
+    @property
+    def told(self) -> str:
+        return f"{self.url} speaks the {self.dialect} dialect"
+
+    def facts(self) -> dict[str, str]:
+        return {"target": self.url, "dialect": self.dialect}
+
     async def send(self, request: Request) -> Answer:
         """Raises: NoAnswer."""
         return await exchanged(self.client, request, self.token, self.seconds)
@@ -40,7 +44,7 @@ class HttpTarget:
     async def recognise(self) -> None:
         """Find the dialect by how brains are listed; where there are none, by how they are made.
 
-        Raises: NoBrain.
+        Raises: NoBrain, Unreachable.
         """
         listed = await self._setup(Request(method="GET", path="/v1/brains"))
         if listed.status != 200 or not isinstance(listed.json(), dict):
@@ -100,6 +104,8 @@ class HttpTarget:
     async def _setup(self, request: Request) -> Answer:
         try:
             return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
+        except NoConnection as error:
+            raise Unreachable(f"nobody is at {self.url}: {error}") from error
         except NoAnswer as error:
             raise NoBrain(f"{request.method} {request.path}: {error}") from error
 

@@ -12,10 +12,11 @@ import yaml
 from starlette.types import ASGIApp
 
 from contract.case import Case
+from contract.outcome import Result, Run
 from contract.platform.app import create_app
 from contract.platform.ingest import FetchRefused, Page
 from contract.platform.store import Store
-from contract.runner import Result, Run, run
+from contract.runner import run
 from contract.targets import HttpTarget, client_for
 
 TOKEN = "a-test-token"
@@ -46,21 +47,21 @@ def check(
     transport: httpx.AsyncBaseTransport | None = None,
     token: str | None = TOKEN,
     seconds: float = 30,
-) -> Run:
-    async def checked() -> Run:
+) -> Run[HttpTarget]:
+    async def checked() -> Run[HttpTarget]:
         async with client_for(url, transport) as client:
             return await run(HttpTarget(url, client, token, PAGE, seconds), cases)
 
     return asyncio.run(checked())
 
 
-def check_app(app: ASGIApp, cases: Sequence[Case], token: str | None = TOKEN) -> Run:
+def check_app(app: ASGIApp, cases: Sequence[Case], token: str | None = TOKEN) -> Run[HttpTarget]:
     """The same without a socket between."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return check("http://platform.test", cases, transport=transport, token=token)
 
 
-def failures(done: Run) -> dict[str, Result]:
+def failures(done: Run[Any]) -> dict[str, Result]:
     return {result.case.id: result for result in done.results if result.outcome == "failed"}
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from contract import case
 from contract.case import BadCase
-from contract.runner import NAME_LIMIT, short_name
+from contract.names import NAME_LIMIT, short_name
 
 GOOD = """
 what: A thing is so.

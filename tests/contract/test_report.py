@@ -9,8 +9,8 @@ import pytest
 
 from contract import baseline, command
 from contract.baseline import BadBaseline
+from contract.outcome import Failure, Result, Run
 from contract.report import Report
-from contract.runner import Failure, Result, Run
 from contract.targets import HttpTarget
 from gateway.cli import main as gateway_main
 from tests.contract.platform.serving import served
@@ -30,7 +30,7 @@ def result(name: str, outcome: str, requirement: str = "must", area: str = "serv
     return Result(one, "not supported", why="there is no route")
 
 
-def run_of(*results: Result) -> Run:
+def run_of(*results: Result) -> Run[HttpTarget]:
     return Run(HttpTarget("http://platform.test", httpx.AsyncClient()), list(results), left_out=3)
 
 
@@ -48,7 +48,7 @@ def test_the_card_counts_by_area() -> None:
     assert ["service", "1", "1", "1"] in lines
     assert ["ask", "1", "0", "0"] in lines
     assert ["all", "2", "1", "1"] in lines
-    assert "3 cases of other dialects were left out." in text
+    assert "3 cases do not apply to it." in text
     assert text.endswith("The contract is not kept: 1 musts do not hold.\n")
 
 
@@ -94,7 +94,7 @@ def test_junit_can_be_read_whatever_was_seen() -> None:
 def test_what_is_recorded_is_the_baseline_that_holds(tmp_path: Path) -> None:
     done = run_of(result("a", "failed"), result("b", "passed"))
     path = tmp_path / "baseline.yaml"
-    path.write_text(baseline.written("http://platform.test", "platform", done.results), encoding="utf-8")
+    path.write_text(baseline.written(done.target.told, done.results), encoding="utf-8")
     assert baseline.read(path) == {"http/service/a": FAILURE.expected}
     assert Report(done, baseline.read(path), {"http/service/a", "http/service/b"}).holds
 

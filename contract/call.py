@@ -1,0 +1,111 @@
+"""Cases for a server of the tools: calls over MCP, and what is expected of their results."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from contract.parts import Head, Part, Pattern
+
+Surface: TypeAlias = Literal["memory", "kv", "team", "being", "memo"]
+Relation: TypeAlias = Literal["none", "bears_the_token", "counts_by_one", "has_no_total", "makes_the_answer"]
+
+
+class Request(Part):
+    """Any request of the protocol, for what is no call of a tool."""
+
+    method: str = Field(pattern=r"^[a-z]+/[a-z/]+$")
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class CallExpect(Part):
+    """Of a call that is not refused, unless `error` or `refused` says so.
+
+    `error` is a failure in a result, and the codes its text may name; `refused` is that, or an error of the protocol.
+    `json` is the text, read as JSON.
+    """
+
+    error: bool | str | list[str] = False
+    refused: bool = False
+    structured: Pattern = None
+    text: Pattern = None
+    json_: Pattern = Field(default=None, alias="json")
+    result: Pattern = None
+    progress: list[Relation] = Field(default_factory=list)
+
+
+class CallStep(Part):
+    """One call, `with` its arguments; or a `request` of another method."""
+
+    call: str | None = None
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with")
+    meta: dict[str, Any] = Field(default_factory=dict)
+    progress: bool = False
+    request: Request | None = None
+    expect: CallExpect
+    save: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "CallStep":
+        if (self.call is None) == (self.request is None):
+            raise ValueError("should have either a call or a request")
+        if self.request is not None and {"with_", "meta", "progress"} & self.model_fields_set:
+            raise ValueError("with, meta and progress are for calls")
+        return self
+
+
+class ParallelCalls(Part):
+    """The same call several times at once; `${n}` in it counts from 1."""
+
+    times: int = Field(ge=2, le=64)
+    step: CallStep
+
+
+class ParallelCallStep(Part):
+    parallel: ParallelCalls
+
+
+def _kind(written: Any) -> str:
+    return "parallel" if isinstance(written, ParallelCallStep) or "parallel" in (written or ()) else "step"
+
+
+AnyCallStep: TypeAlias = Annotated[
+    Annotated[CallStep, Tag("step")] | Annotated[ParallelCallStep, Tag("parallel")], Discriminator(_kind)
+]
+
+
+class LocalFile(Part):
+    """A file in the folder of the run, which the server can read too."""
+
+    text: str = ""
+    bytes: int | None = Field(default=None, ge=0, le=64 * 1024 * 1024)
+
+
+class CallCase(Head):
+    """Where it lies says whose it is: `mcp/<surface>/<area>/<name>`."""
+
+    id: str = Field(pattern=r"^mcp/(memory|kv|team|being|memo)/[a-z_]+/[a-z0-9-]+$")
+    brain: Literal["shared", "own", "none"] = "shared"
+    needs: Literal["page", "folder"] | None = None
+    files: dict[str, LocalFile] = Field(default_factory=dict)
+    optional: bool = False
+    steps: list[AnyCallStep] = Field(min_length=1)
+
+    @property
+    def surface(self) -> str:
+        return self.id.split("/")[1]
+
+    @property
+    def area(self) -> str:
+        return self.id.split("/")[2]
+
+    @property
+    def tools(self) -> set[str]:
+        """The tools that it calls."""
+        calls = (step.parallel.step if isinstance(step, ParallelCallStep) else step for step in self.steps)
+        return {step.call for step in calls if step.call is not None}
+
+    @model_validator(mode="after")
+    def _files_need_a_folder(self) -> "CallCase":
+        if self.files and self.needs != "folder":
+            raise ValueError("files lie in the folder of the run: say needs: folder")
+        return self

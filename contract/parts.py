@@ -1,0 +1,42 @@
+"""What cases are made of, whatever they are sent to."""
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from contract import match
+
+
+def _pattern(value: Any) -> Any:
+    for problem in match.problems(value, "pattern"):
+        raise ValueError(problem)
+    return value
+
+
+def _base64(value: str) -> str:
+    try:
+        base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"is not base64: {error}") from error
+    return value
+
+
+Pattern: TypeAlias = Annotated[Any, AfterValidator(_pattern)]
+Base64: TypeAlias = Annotated[str, AfterValidator(_base64)]
+
+
+class Part(BaseModel):
+    """A piece of a case. Unknown keys are refused: a misspelt one would check nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, coerce_numbers_to_str=True)
+
+
+class Head(Part):
+    """What every case says of itself; its id is where it lies."""
+
+    id: str
+    what: str = Field(min_length=10, pattern=r"\.$")
+    requirement: Literal["must", "should"]
+    source: str = Field(min_length=3)
