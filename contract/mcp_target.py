@@ -47,11 +47,12 @@ class McpTarget:
 
         Raises: NoAnswer, Unreachable.
         """
+        self.session.setup_seconds = min(self.seconds, SETUP_SECONDS)
         try:
             await self.session.open()
         except NoConnection as error:
             raise Unreachable(f"nobody is at {self.name}: {error}") from error
-        listed = await self.session.ask("tools/list", {}, SETUP_SECONDS)
+        listed = await self.session.ask("tools/list", {}, self.session.setup_seconds)
         tools = (listed.result or {}).get("tools")
         if not isinstance(tools, list):
             raise NoAnswer(f"tools/list should list the tools, and answered {listed.told()}")

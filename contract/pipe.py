@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from contract.exchange import LARGEST_ANSWER, NoAnswer, NoConnection
-from contract.rpc import MODERN, JsonObject, Reply, enveloped, opened, progress_of, reply_of, token_of
+from contract.rpc import MODERN, SETUP_SECONDS, JsonObject, Reply, enveloped, opened, progress_of, reply_of, token_of
 from contract.words import cut
 
-_GRACE_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 5.0
 _NO_SUCH_METHOD: Final = -32601
 
 
@@ -33,6 +33,7 @@ class PipeSession:
     command: str
     wanted: str | None = None
     version: str | None = None
+    setup_seconds: float = SETUP_SECONDS
     _process: asyncio.subprocess.Process | None = None
     _reading: list[asyncio.Task[None]] = field(default_factory=list)
     _waiting: dict[int, _Waiting] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class PipeSession:
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, ending)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _GRACE_SECONDS)
+                await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
                 break
         for task in self._reading:
             task.cancel()

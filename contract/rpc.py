@@ -61,6 +61,7 @@ class Session(Protocol):
     """A server that requests can be sent to."""
 
     version: str | None
+    setup_seconds: float
 
     async def open(self) -> None:
         """Raises: NoAnswer."""
@@ -92,7 +93,7 @@ async def opened(session: Session, wanted: str | None) -> str:
     if wanted in (None, MODERN):
         session.version = MODERN
         try:
-            known = await session.ask("server/discover", {}, SETUP_SECONDS)
+            known = await session.ask("server/discover", {}, session.setup_seconds)
         except NoAnswer as error:
             if wanted == MODERN or error.dead:
                 raise
@@ -103,7 +104,7 @@ async def opened(session: Session, wanted: str | None) -> str:
                 raise NoAnswer(f"server/discover should tell of the server, and was answered with {known.told()}")
     session.version = HANDSHAKE
     hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT}
-    answer = await session.ask("initialize", hello, SETUP_SECONDS)
+    answer = await session.ask("initialize", hello, session.setup_seconds)
     agreed = (answer.result or {}).get("protocolVersion")
     if not isinstance(agreed, str):
         raise NoAnswer(f"initialize should agree on a revision, and was answered with {answer.told()}")
@@ -142,6 +143,7 @@ class HttpSession:
     headers: Mapping[str, str] = field(default_factory=dict)
     wanted: str | None = None
     version: str | None = None
+    setup_seconds: float = SETUP_SECONDS
     _id: str | None = None
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -163,7 +165,7 @@ class HttpSession:
         """Sessions are ended where there are any; a server that minds is not our concern any more."""
         if self._id is not None:
             try:
-                async with asyncio.timeout(SETUP_SECONDS):
+                async with asyncio.timeout(self.setup_seconds):
                     await self.client.delete(self.url, headers=self._said({}))
             except (TimeoutError, httpx.HTTPError):
                 return
@@ -201,7 +203,7 @@ class HttpSession:
     async def _notify(self, method: str) -> None:
         """Something that has no answer."""
         try:
-            async with asyncio.timeout(SETUP_SECONDS):
+            async with asyncio.timeout(self.setup_seconds):
                 await self.client.post(self.url, json={"jsonrpc": "2.0", "method": method}, headers=self._said({}))
         except (TimeoutError, httpx.HTTPError) as error:
             raise NoAnswer(f"{method} was not taken: {cut(str(error)) or type(error).__name__}") from error

@@ -54,6 +54,7 @@ class BrokenSession:
         self._session = session
         self._act = act
         self.version: str | None = None
+        self.setup_seconds = session.setup_seconds
 
     async def open(self) -> None:
         await self._session.open()
