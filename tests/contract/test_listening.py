@@ -51,7 +51,9 @@ def test_a_stream_that_tells_something_else_fails(url: str) -> None:
 
 
 def test_a_step_that_fails_meanwhile_is_the_failure_and_the_stream_is_left(url: str) -> None:
-    failure = result(url, LISTENING.replace("status: 204", "status: 205").replace("take: 2", "take: 99")).failure
+    # Who waited for the stream here would wait for longer than a test may take.
+    steps = LISTENING.replace("status: 204", "status: 205").replace("take: 2", "take: 99")
+    failure = result(url, steps, seconds=1000).failure
     assert failure is not None
     assert failure.request.startswith("PUT ")
     assert failure.expected == "the status should be 205, not 204"
