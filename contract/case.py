@@ -16,7 +16,9 @@ CASES: Final = Path(__file__).parent / "cases"
 # The one in C reads hundreds of files in a moment; it is not on every machine.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-Area: TypeAlias = Literal["service", "brains", "documents", "batch", "ingest", "search", "ask", "sessions", "stages"]
+Area: TypeAlias = Literal[
+    "service", "brains", "documents", "batch", "ingest", "search", "ask", "sessions", "stages", "events"
+]
 Dialect: TypeAlias = Literal["platform", "daemon"]
 
 
@@ -57,7 +59,7 @@ class Request(Part):
     filled: Filled | None = None
     file: Upload | None = None
     token: Literal["given", "none", "wrong"] = "given"
-    # A stream without an end is left after this many events.
+    # A stream without an end is left after this many events; a ping is none.
     take: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -112,12 +114,34 @@ class ParallelStep(Part):
     parallel: Parallel
 
 
+class Listening(Step):
+    """A stream that is open while other steps run: they begin with its first event."""
+
+    meanwhile: list[Step] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ends(self) -> "Listening":
+        if self.request.take is None:
+            raise ValueError("needs take in its request, to know when it has heard enough")
+        return self
+
+
+class ListeningStep(Part):
+    listening: Listening
+
+
 def _kind(written: Any) -> str:
-    return "parallel" if isinstance(written, ParallelStep) or "parallel" in (written or ()) else "step"
+    for name, kind in (("parallel", ParallelStep), ("listening", ListeningStep)):
+        if isinstance(written, kind) or name in (written or ()):
+            return name
+    return "step"
 
 
 AnyStep: TypeAlias = Annotated[
-    Annotated[Step, Tag("step")] | Annotated[ParallelStep, Tag("parallel")], Discriminator(_kind)
+    Annotated[Step, Tag("step")]
+    | Annotated[ParallelStep, Tag("parallel")]
+    | Annotated[ListeningStep, Tag("listening")],
+    Discriminator(_kind),
 ]
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import httpx
@@ -47,6 +47,7 @@ class Answer:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    take: int | None = None
 
     @property
     def media_type(self) -> str:
@@ -64,7 +65,9 @@ class Answer:
             return NO_JSON
 
     def frames(self) -> list[Frame]:
-        return parsed_events(self.text)
+        """The events of a stream; of one without an end, those that were asked for."""
+        frames = parsed_events(self.text)
+        return frames if self.take is None else _told(frames)[: self.take]
 
     def told(self) -> str:
         """The answer in one line."""
@@ -91,6 +94,11 @@ def parsed_events(text: str) -> list[Frame]:
     return frames
 
 
+def _told(frames: list[Frame]) -> list[Frame]:
+    """The events that say something: a ping comes whenever a platform likes."""
+    return [frame for frame in frames if frame.event != "ping"]
+
+
 def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
@@ -113,17 +121,34 @@ def told(request: Request) -> str:
     return cut(line, 400)
 
 
-async def exchanged(client: httpx.AsyncClient, request: Request, token: str | None, seconds: float) -> Answer:
-    """Send a request whose names are filled in, and read its answer to the end.
+async def exchanged(
+    client: httpx.AsyncClient, request: Request, token: str | None, seconds: float, began: asyncio.Event | None = None
+) -> Answer:
+    """Send a request whose names are filled in, and read its answer to the end; `began` is set by its first event.
 
     Raises: NoAnswer.
     """
+    answer = None
     try:
-        async with asyncio.timeout(seconds):
-            async with client.stream(request.method, request.path, **_arguments(request, token)) as response:
-                body = await _read(response, request.take)
-            return Answer(response.status_code, dict(response.headers), body)
+        async with (
+            asyncio.timeout(seconds),
+            client.stream(request.method, request.path, **_arguments(request, token)) as response,
+        ):
+            answer = Answer(response.status_code, dict(response.headers), take=request.take)
+            pieces: list[bytes] = []
+            async for piece in _pieces(response):
+                pieces.append(piece)
+                if request.take is not None:
+                    answer = replace(answer, body=b"".join(pieces))
+                    if answer.frames() and began is not None:
+                        began.set()
+                    if len(answer.frames()) >= request.take:
+                        break
+            return replace(answer, body=b"".join(pieces))
     except TimeoutError as error:
+        if answer is not None and request.take is not None:
+            # What did not come is for the step to say.
+            return answer
         raise NoAnswer(f"there was no whole answer within {seconds:g} seconds", dead=True) from error
     except httpx.ConnectError as error:
         raise NoConnection(f"there was no connection: {cut(str(error)) or 'refused'}") from error
@@ -132,21 +157,18 @@ async def exchanged(client: httpx.AsyncClient, request: Request, token: str | No
         raise NoAnswer(f"the answer broke off or is no HTTP: {said}") from error
 
 
-async def _read(response: httpx.Response, take: int | None) -> bytes:
-    pieces, size, events = [], 0, 0
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    size, events = 0, 0
     is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
     async for piece in response.aiter_bytes():
-        pieces.append(piece)
+        yield piece
         size += len(piece)
         if size > LARGEST_ANSWER:
             raise NoAnswer(f"the answer is longer than {LARGEST_ANSWER} bytes")
         if is_stream:
             events += piece.count(b"\n\n")
-            if take is not None and events >= take:
-                break
             if events > MOST_EVENTS:
                 raise NoAnswer(f"the stream had not ended after {MOST_EVENTS} events")
-    return b"".join(pieces)
 
 
 def _arguments(request: Request, token: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from contract import judge
-from contract.case import Case, Expect, ParallelStep, Request, Step
+from contract.case import Case, Expect, Listening, ListeningStep, ParallelStep, Request, Step
 from contract.exchange import NO_JSON, Answer, NoAnswer, told, with_names
 from contract.fill import Unknown, filled, found
 from contract.names import names_of, short_name
@@ -58,9 +58,27 @@ class HttpPlayer:
             if isinstance(step, ParallelStep):
                 many = step.parallel
                 await all_of(self._step(case, many.step, {**names, "n": n + 1}) for n in range(many.times))
+            elif isinstance(step, ListeningStep):
+                names |= await self._listen(case, step.listening, names)
             else:
                 answer = await self._step(case, step, names, may_be_missing=case.optional and number == 0)
                 names |= _saved(step, answer, names)
+
+    async def _listen(self, case: Case, step: Listening, names: dict[str, Any]) -> dict[str, Any]:
+        """Open a stream, run the other steps once it has begun, and judge what it told; the names that were saved."""
+        began, saved = asyncio.Event(), dict[str, Any]()
+        stream = asyncio.create_task(self._step(case, step, names, began=began))
+        first = asyncio.create_task(began.wait())
+        try:
+            await asyncio.wait({stream, first}, return_when=asyncio.FIRST_COMPLETED)
+            # A stream that has ended already says itself what is wrong with it.
+            for other in step.meanwhile if began.is_set() else ():
+                saved |= _saved(other, await self._step(case, other, names | saved), names | saved)
+            return saved | _saved(step, await stream, names | saved)
+        finally:
+            first.cancel()
+            stream.cancel()
+            await asyncio.gather(first, stream, return_exceptions=True)
 
     async def _names(self, case: Case) -> dict[str, Any]:
         names = names_of(case, self._target.run, self._target.page)
@@ -71,26 +89,34 @@ class HttpPlayer:
         brain = self._shared if case.brain == "shared" else await self._target.make_brain(short_name(case))
         return {**names, "brain": brain, "b": f"/v1/brains/{brain}", "shared": self._shared}
 
-    async def _step(self, case: Case, step: Step, names: dict[str, Any], *, may_be_missing: bool = False) -> Answer:
+    async def _step(
+        self,
+        case: Case,
+        step: Step,
+        names: dict[str, Any],
+        *,
+        may_be_missing: bool = False,
+        began: asyncio.Event | None = None,
+    ) -> Answer:
         try:
             request, expect = with_names(step.request, names), judge.with_names(step.expect, names)
         except (Unknown, ValidationError) as error:
             raise Failed(
                 Failure(f"{step.request.method} {step.request.path}", "a value saved before", cut(str(error)))
             ) from error
-        answer = await self._answer(request, expect)
+        answer = await self._answer(request, expect, began)
         if may_be_missing and self._is_unknown_route(answer):
             raise NotSupported(f"there is no route for {request.method} {request.path}")
         if wrong := judge.faults(expect, answer):
             raise Failed(Failure(told(request), "; ".join(wrong[:5]), answer.told()))
         return answer
 
-    async def _answer(self, request: Request, expect: Expect) -> Answer:
+    async def _answer(self, request: Request, expect: Expect, began: asyncio.Event | None = None) -> Answer:
         wanted = f"status {' or '.join(map(str, expect.statuses))}"
         if self._silent >= GIVEN_UP:
             raise Failed(Failure(told(request), wanted, f"not sent: {self._silent} requests in a row had no answer"))
         try:
-            answer = await self._target.send(request)
+            answer = await self._target.send(request, began)
         except NoAnswer as error:
             self._silent += error.dead
             raise Failed(Failure(told(request), wanted, str(error))) from error

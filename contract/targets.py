@@ -37,9 +37,9 @@ class HttpTarget:
     def facts(self) -> dict[str, str]:
         return {"target": self.url, "dialect": self.dialect}
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request, began: asyncio.Event | None = None) -> Answer:
         """Raises: NoAnswer."""
-        return await exchanged(self.client, request, self.token, self.seconds)
+        return await exchanged(self.client, request, self.token, self.seconds, began)
 
     async def recognise(self) -> None:
         """Find the dialect by how brains are listed; where there are none, by how they are made.

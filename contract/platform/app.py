@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from contract.platform.api import ask, brains, documents, ingest, search, sessions, stages
+from contract.platform.api import ask, brains, documents, events, ingest, search, sessions, stages
 from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.ingest import Fetch
 from contract.platform.refusal import STATUS_BY_CODE, Refused
@@ -47,6 +47,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
         f"{BRAIN}/documents/ingest/file": {"POST": in_brain(ingest.ingest_file)},
         f"{BRAIN}/search": {"GET": in_brain(search.search_brain)},
         f"{BRAIN}/ask": {"POST": in_brain(ask.ask)},
+        f"{BRAIN}/events": {"GET": in_brain(events.events)},
         SESSION: {"GET": in_brain(sessions.get_session)},
         f"{SESSION}/messages": {"GET": in_brain(sessions.list_messages), "POST": in_brain(sessions.add_message)},
         f"{SESSION}/close": {"POST": in_brain(sessions.close_session)},

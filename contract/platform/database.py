@@ -14,7 +14,7 @@ BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
 BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 PRAGMAS: Final = (
@@ -140,9 +140,16 @@ def _migrate(connection: sqlite3.Connection, born: Callable[[sqlite3.Connection]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
         raise StoreUnavailable(f"The brain file was written by a newer version of this program (format {version}).")
+    if version < 1:
+        _execute(connection, "schema.sql")
+    if version < 2:
+        _execute(connection, "changes.sql")
     if version == 0:
-        for statement in Path(__file__).with_name("schema.sql").read_text(encoding="utf-8").split(";\n"):
-            connection.execute(statement)
         born(connection)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
+
+
+def _execute(connection: sqlite3.Connection, name: str) -> None:
+    for statement in Path(__file__).with_name(name).read_text(encoding="utf-8").split(";\n"):
+        connection.execute(statement)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from contract.platform import index, markdown, names
+from contract.platform import changes, index, markdown, names
 from contract.platform.brains import Brain
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject, Scalar, now
@@ -81,6 +81,7 @@ def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3
         raise Refused("payload_too_large", f"a document may hold at most {LARGEST_DOCUMENT} bytes")
     text = draft.content.decode("utf-8", "replace")
     moment = now()
+    is_new = find(connection, brain, draft.path) is None
     connection.execute(
         """
         INSERT INTO documents (brain, path, title, source, content_type, byte_size, checksum_sha256, metadata,
@@ -110,6 +111,7 @@ def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3
     row = require(connection, brain, draft.path)
     connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (row["n"], draft.content))
     index.replace(connection, brain.n, row, text)
+    changes.note(connection, brain.n, "created" if is_new else "updated", draft.path)
     return row
 
 
@@ -130,7 +132,11 @@ def append(connection: sqlite3.Connection, brain: Brain, path: str, addition: by
 
 
 def remove(connection: sqlite3.Connection, brain: Brain, path: str) -> None:
-    row = require(connection, brain, path)
+    _take_out(connection, brain, require(connection, brain, path))
+    changes.note(connection, brain.n, "deleted", path)
+
+
+def _take_out(connection: sqlite3.Connection, brain: Brain, row: sqlite3.Row) -> None:
     index.remove(connection, brain.n, row["n"])
     connection.execute("DELETE FROM documents WHERE n = ?", (row["n"],))
 
@@ -140,8 +146,10 @@ def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> No
     row = require(connection, brain, path)
     if path == to:
         return
-    if find(connection, brain, to) is not None:
-        remove(connection, brain, to)
+    replaced = find(connection, brain, to)
+    if replaced is not None:
+        _take_out(connection, brain, replaced)
     connection.execute("UPDATE documents SET path = ?, updated_at = ? WHERE n = ?", (to, now(), row["n"]))
     text = content(connection, row["n"]).decode("utf-8", "replace")
     index.replace(connection, brain.n, require(connection, brain, to), text)
+    changes.note(connection, brain.n, "renamed", to, old_path=path)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contract.platform import documents, extract, names
+from contract.platform import changes, documents, extract, names
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft
@@ -59,11 +59,14 @@ class Library:
         with self._database.writing() as connection:
             documents.move(connection, brain, path, to)
 
-    def batch(self, brain: Brain, operations: Sequence[Operation]) -> int:
-        """Apply all operations in order, or none of them."""
+    def batch(self, brain: Brain, operations: Sequence[Operation], reason: str | None = None) -> int:
+        """Apply all operations in order, or none of them; the reason is told to those who listen."""
         with self._database.writing() as connection:
+            before = changes.latest(connection)
             for operation in operations:
                 _apply(connection, brain, operation)
+            if reason:
+                changes.explain(connection, before, reason)
         return len(operations)
 
     def read(self, brain: Brain, path: str) -> bytes:

@@ -4,8 +4,9 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from contract.platform import brains, names
+from contract.platform import brains, changes, names
 from contract.platform.brains import Brain
+from contract.platform.changes import Changes
 from contract.platform.database import Database, StoreUnavailable
 from contract.platform.ingest import Intake
 from contract.platform.library import Library
@@ -19,6 +20,7 @@ __all__ = ["Store", "StoreUnavailable"]
 class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.changes = Changes(database)
         self.documents = Library(database)
         self.sessions = Sessions(database)
         self.intake = Intake(database)
@@ -49,6 +51,8 @@ class Store:
 
     def delete_brain(self, brain: Brain) -> None:
         with self._database.writing() as connection:
+            # The row goes with the brain; that the log has moved on makes its listeners look, and leave.
+            changes.note(connection, brain.n, "deleted", "")
             brains.delete(connection, brain)
 
     def search(

@@ -34,6 +34,7 @@ OF_MISSING_BRAINS = (
     "documents/list-a-missing-brain",
     "documents/put-to-a-missing-brain",
     "documents/read-from-a-missing-brain",
+    "events/missing-brain",
     "ingest/file-to-a-missing-brain",
     "search/missing-brain",
     "service/brain-before-body",

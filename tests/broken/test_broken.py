@@ -1,20 +1,25 @@
 """Every case can fail: for each there is a peer that is broken so, and every broken peer is caught."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.types import ASGIApp
 
 from contract import case
 from contract.case import Case
-from tests.broken import daemons, documents, finding, service
+from contract.outcome import Run
+from tests.broken import daemons, documents, events, finding, service
+from tests.broken.events import streaming
 from tests.broken.peer import Peer
 from tests.broken.wrapping import wrapped
-from tests.contract.targets import check_app, failures, reference_app
+from tests.contract.platform.serving import served
+from tests.contract.targets import TOKEN, check, check_app, failures, reference_app
 from tests.daemons.fake import FakeDaemon, T
 
 PLATFORMS = service.PEERS + documents.PEERS + finding.PEERS
 DAEMONS = daemons.PEERS
+STREAMS = events.PEERS
 # Cases that no broken peer breaks yet. The list may only shrink.
 NOT_YET: set[str] = set()
 
@@ -31,10 +36,13 @@ def platform() -> Iterator[ASGIApp]:
 
 
 def caught(app: ASGIApp, peer: Peer, every: dict[str, Case], token: str | None) -> None:
-    done = check_app(wrapped(app, peer.act), [every[name] for name in peer.breaks], token)
+    noticed(check_app(wrapped(app, peer.act), [every[name] for name in peer.breaks], token), peer.breaks)
+
+
+def noticed(done: Run[Any], breaks: tuple[str, ...]) -> None:
     failed = failures(done)
     assert {one.case.id: one.outcome for one in done.results if one.case.id not in failed} == {}
-    assert set(failed) == set(peer.breaks)
+    assert set(failed) == set(breaks)
     # A case that could not even begin has noticed nothing.
     for result in failed.values():
         assert result.failure is not None
@@ -51,12 +59,19 @@ def test_a_broken_daemon_is_caught(every: dict[str, Case], peer: Peer) -> None:
     caught(FakeDaemon(T).app(), peer, every, None)
 
 
+@pytest.mark.parametrize("peer", STREAMS, ids=lambda peer: peer.name)
+def test_a_broken_stream_is_caught(platform: ASGIApp, every: dict[str, Case], peer: events.StreamPeer) -> None:
+    # Over a real connection: the one without a socket waits for the end of an answer.
+    with served(streaming(platform, peer)) as url:
+        noticed(check(url, [every[name] for name in peer.breaks], token=TOKEN), peer.breaks)
+
+
 def test_every_case_is_broken_by_a_peer(every: dict[str, Case]) -> None:
     broken = {name for peer in PLATFORMS + DAEMONS for name in peer.breaks}
+    broken |= {name for peer in STREAMS for name in peer.breaks}
     assert set(every) - broken == NOT_YET
 
 
 def test_every_peer_has_a_name_of_its_own() -> None:
-    for peers in (PLATFORMS, DAEMONS):
-        names = [peer.name for peer in peers]
+    for names in ([peer.name for peer in peers] for peers in (PLATFORMS, DAEMONS, STREAMS)):
         assert len(set(names)) == len(names)

@@ -33,6 +33,13 @@ WRONG = [
     ("method: GET", "method: GET, bytes_base64: '!'", "steps.0.request.bytes_base64: is not base64"),
     ("    expect: {status: 200}\n", "", "steps.0.expect: Field required"),
     ("  - request:", "  - parallel: {times: 1, step: {}}\n  - request:", "steps.0.parallel.times: Input should be"),
+    ("  - request:", "  - listening: {meanwhile: []}\n  - request:", "steps.0.listening.request: Field required"),
+    (
+        GOOD[GOOD.index("  - request:") :],
+        "  - listening:\n      request: {method: GET, path: /e}\n      expect: {status: 200}\n"
+        "      meanwhile: [{request: {method: GET, path: /a}, expect: {status: 200}}]\n",
+        "steps.0.listening: needs take",
+    ),
     ("steps:", "steps: [", "is not YAML"),
     (GOOD, "- a list", "should be an object"),
 ]

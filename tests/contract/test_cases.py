@@ -5,9 +5,18 @@ from pathlib import Path
 from contract import baseline, case
 from contract.report import Report
 from tests.contract.platform.serving import served
-from tests.contract.targets import check, failures, reference_app
+from tests.contract.targets import TOKEN, check, failures, reference_app
+from tests.daemons.fake import FakeDaemon, T
 
 BASELINES = Path(__file__).parents[2] / "contract" / "baselines"
+
+
+def test_the_change_stream_of_the_fake_daemon_is_as_the_cases_say() -> None:
+    """As that of the published daemon is, by its baseline."""
+    cases = [one for one in case.selected(case.load(), ["http/events"]) if one.dialect == "both"]
+    with served(FakeDaemon(T, token=TOKEN).app()) as url:
+        done = check(url, cases)
+    assert (done.target.dialect, failures(done), len(done.results)) == ("daemon", {}, len(cases))
 
 
 def test_every_case_holds_on_the_reference_platform() -> None:

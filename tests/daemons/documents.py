@@ -170,6 +170,7 @@ async def batch(state: State, request: Request, brain: str) -> Response:
 def run_batch(state: State, brain: str, ops: list[dict[str, Any]], contents: list[bytes], reason: str) -> None:
     """All or nothing, unless the daemon works op by op."""
     before = dict(state.files(brain))
+    state.untold = []
     try:
         for op, content in zip(ops, contents, strict=True):
             run_op(state, brain, op, content, reason)
@@ -177,7 +178,9 @@ def run_batch(state: State, brain: str, ops: list[dict[str, Any]], contents: lis
         if state.traits.batch_atomic:
             state.brains[brain].clear()
             state.brains[brain].update(before)
+        state.batch_done(tell=not state.traits.batch_atomic)
         raise
+    state.batch_done(tell=True)
 
 
 def run_op(state: State, brain: str, op: dict[str, Any], content: bytes, reason: str) -> None:

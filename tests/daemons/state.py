@@ -35,6 +35,8 @@ class State:
     """An ask stream ends after so many frames, as when the daemon dies."""
     writing: Counter[tuple[str, str]] = field(default_factory=Counter)
     listeners: dict[str, list[asyncio.Queue[dict[str, Any]]]] = field(default_factory=dict)
+    untold: list[tuple[str, dict[str, Any]]] | None = None
+    """What a batch has done so far; it is told once all of it is done."""
 
     def files(self, brain: str) -> Files:
         if brain not in self.brains:
@@ -56,8 +58,17 @@ class State:
             change["old_path"] = old
         if reason is not None and self.traits.batch_atomic:
             change["reason"] = reason
+        if self.untold is not None:
+            self.untold.append((brain, change))
+            return
         for queue in self.listeners.get(brain, []):
             queue.put_nowait(change)
+
+    def batch_done(self, *, tell: bool) -> None:
+        done, self.untold = self.untold or [], None
+        for brain, change in done if tell else []:
+            for queue in self.listeners.get(brain, []):
+                queue.put_nowait(change)
 
 
 Handler = Callable[[State, Request, str], Awaitable[Response]]

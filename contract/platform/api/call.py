@@ -1,6 +1,7 @@
 """What every endpoint works with: the store, and threads to call it in."""
 
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeAlias, TypeVar
@@ -17,6 +18,23 @@ Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
 NO_STORE: Final = {"cache-control": "no-store"}
+LOOK_SECONDS: Final = 0.1
+
+
+class Lookout:
+    """How far the log of changes is. Other processes write to it too, so that only looking tells: once for all."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._due = 0.0
+
+    async def latest(self, platform: "Platform") -> int:
+        moment = time.monotonic()
+        if moment >= self._due:
+            # Whoever asks meanwhile is told what was seen before, and asks again soon.
+            self._due = moment + LOOK_SECONDS
+            self._seen = await in_thread(platform.lookups, platform.store.changes.latest)
+        return self._seen
 
 
 @dataclass(frozen=True)
@@ -25,6 +43,8 @@ class Platform:
 
     store: Store
     fetch: Fetch | None
+    ping_seconds: float = 25.0
+    lookout: Lookout = field(default_factory=Lookout)
     lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
     searches: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))

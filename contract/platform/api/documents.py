@@ -124,9 +124,10 @@ async def rename_document(request: Request, brain: Brain) -> Response:
 
 
 async def batch_documents(request: Request, brain: Brain) -> Response:
-    operations = _operations(await body.fields(request, BATCH_JSON_LIMIT))
+    fields = await body.fields(request, BATCH_JSON_LIMIT)
+    operations, reason = _operations(fields), fields.optional_text("reason", 0, BATCH_JSON_LIMIT)
     platform = platform_of(request)
-    committed = await in_thread(platform.writes, platform.store.documents.batch, brain, operations)
+    committed = await in_thread(platform.writes, platform.store.documents.batch, brain, operations, reason)
     return JSONResponse({"committed": committed})
 
 

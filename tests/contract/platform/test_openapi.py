@@ -64,6 +64,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, specificatio
         ("delete_brain", "DELETE", BRAIN, {"headers": {"x-confirm-delete": "yes"}}),
     ]
     answered = {name: client.request(method, path, **rest).status_code for name, method, path, rest in requests}
-    assert set(answered) == set(specification.operations().values())
+    # A stream without an end has tests of its own.
+    assert {*answered, "events"} == set(specification.operations().values())
     assert {name: status for name, status in answered.items() if status >= 400} == {}
     assert all((name, status) in specification.seen for name, status in answered.items())
