@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from contract import case
 from contract.rpc import HANDSHAKE, MODERN
 from tests.contract.servers import check_calls, check_command, stdio_command
-from tests.contract.targets import failures
+from tests.contract.targets import PAGE, PAGE_BODY, PAGE_TYPE, failures, reference_app
 from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.conftest import TALK, structured
 from tests.served import Served, listening, serving
@@ -30,12 +31,14 @@ class Gateway:
 @pytest.fixture(scope="module", params=["reference platform", "daemon"])
 def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     root, data = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("data")
-    if request.param == "reference platform":
-        with serving(data, root) as served:
-            yield Gateway(served, asyncio.run(new_brain(served)))
-    else:
-        with listening(FakeDaemon(T, llm=TALK).app()) as daemon, serving(data, root, upstream_url=daemon) as served:
-            yield Gateway(served, asyncio.run(new_brain(served)))
+    with ExitStack() as stack:
+        if request.param == "reference platform":
+            app = stack.enter_context(reference_app(token=None))
+        else:
+            app = FakeDaemon(T, llm=TALK, pages={PAGE: (PAGE_TYPE, PAGE_BODY)}).app()
+        platform = stack.enter_context(listening(app))
+        served = stack.enter_context(serving(data, root, upstream_url=platform))
+        yield Gateway(served, asyncio.run(new_brain(served)))
 
 
 async def new_brain(served: Served) -> str:
@@ -50,13 +53,12 @@ def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: st
     served = gateway.served
     if way == "http":
         path = "/mcp" if surface == "memory" else f"/{surface}/mcp/{gateway.brain}"
-        done = check_calls(served.url + path, EVERY, wire=wire, folder=served.root)
+        done = check_calls(served.url + path, EVERY, wire=wire, page=PAGE, folder=served.root)
     else:
         command = stdio_command(served, surface, None if surface == "memory" else gateway.brain)
-        done = check_command(command, EVERY, wire=wire, folder=served.root)
+        done = check_command(command, EVERY, wire=wire, page=PAGE, folder=served.root)
     assert failures(done) == {}
     assert done.target.surface == surface
     assert done.target.session.version == wire
     assert len(done.results) == len([one for one in EVERY if one.surface == surface])
-    needs_a_page = {one.id for one in EVERY if one.needs == "page"}
-    assert {one.case.id for one in done.results if one.outcome != "passed"} <= needs_a_page
+    assert {one.case.id for one in done.results if one.outcome != "passed"} == set()
