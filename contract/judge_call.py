@@ -76,14 +76,15 @@ def _json(pattern: Any, reply: Reply) -> Iterator[str]:
 
 
 def _told(place: str, reply: Reply) -> Iterator[str]:
+    name = place.removesuffix("?")
     try:
-        value = found(place.removesuffix("?"), {"structured": reply.structured, "result": reply.result})
+        value = found(name, {"structured": reply.structured, "result": reply.result})
     except Unknown:
-        if not place.endswith("?"):
-            yield f"there is no {place} for the text to tell"
+        if name == place:
+            yield f"there is no {name} for the text to tell"
         return
     if str(value) not in reply.text:
-        yield f"the text should tell {place}, {shown(value)}, and is {shown(reply.text)}"
+        yield f"the text should tell {name}, {shown(value)}, and is {shown(reply.text)}"
 
 
 def _none(reply: Reply) -> Iterator[str]:
