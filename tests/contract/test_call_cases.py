@@ -4,19 +4,31 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from contract import case
+from contract.call import CallCase
 from contract.rpc import HANDSHAKE, MODERN
 from tests.contract.servers import check_calls, check_command, stdio_command
 from tests.contract.targets import PAGE, PAGE_BODY, PAGE_TYPE, failures, reference_app
-from tests.daemons.fake import FakeDaemon, T
+from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import TALK, structured
+from tests.gateway.internet import PUBLIC, Internet, page
 from tests.served import Served, listening, serving
 
 EVERY = case.load_calls()
 SURFACES = ["memory", "kv", "team", "being", "memo"]
+NOT_IMPLEMENTED = CallCase.model_validate(
+    {
+        "id": "mcp/memory/consolidate/not-implemented",
+        "what": "A consolidation that the platform cannot make fails with not_implemented.",
+        "requirement": "must",
+        "source": "spec/mcp-tools memory_consolidate",
+        "steps": [{"call": "memory_consolidate", "expect": {"error": "not_implemented"}}],
+    }
+)
 WAYS = [("http", MODERN), ("http", HANDSHAKE), ("stdio", MODERN), ("stdio", HANDSHAKE)]
 
 
@@ -62,3 +74,33 @@ def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: st
     assert done.target.session.version == wire
     assert len(done.results) == len([one for one in EVERY if one.surface == surface])
     assert {one.case.id for one in done.results if one.outcome != "passed"} == set()
+
+
+def test_a_page_is_fetched_here_where_the_platform_fetches_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other result that a page may have, from an internet that is one page."""
+    internet = Internet({PAGE: page(PAGE_BODY, PAGE_TYPE)})
+    monkeypatch.setattr("gateway.server.Fetcher", lambda **options: internet.fetcher(**options))
+    daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/ingest/url")
+    with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
+        done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/ingest_url"]), page=PAGE)
+    assert {one.outcome for one in done.results} == {"passed"}
+    assert PUBLIC in internet.connected
+
+
+def test_a_consolidation_that_no_platform_makes_is_not_supported(tmp_path: Path) -> None:
+    """What the contract calls not_implemented is a gap, and no failure."""
+    daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/consolidate")
+    with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
+        done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/consolidate"]))
+        refused = check_calls(f"{served.url}/mcp", [NOT_IMPLEMENTED])
+    assert {one.case.id.rpartition("/")[2]: one.outcome for one in done.results} == {
+        "definition": "passed",
+        "keeps-what-was-remembered": "not supported",
+        "no-progress": "not supported",
+        "returns-the-result": "not supported",
+        "text-is-a-summary": "not supported",
+        "unknown-brain": "passed",
+    }
+    assert failures(refused) == {}
