@@ -46,7 +46,7 @@ def changed(key: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def new_place(asked: Asked) -> Asked:
-    return by_default("path", f"memory/global/{uuid.uuid4().hex}.md")(asked)
+    return asked.with_arguments({"path": f"memory/global/{uuid.uuid4().hex}.md", **asked.arguments})
 
 
 async def obliging(asked: Asked, forward: Forward) -> Reply:
