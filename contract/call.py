@@ -21,13 +21,15 @@ class CallExpect(Part):
     """Of a call that is not refused, unless `error` or `refused` says so.
 
     `error` is a failure in a result, and the codes its text may name; `refused` is that, or an error of the protocol.
-    `json` is the text, read as JSON.
+    `json` is the text, read as JSON. `tells` are places in the reply, such as `structured.id`, whose values the text
+    names; one that ends with `?` may be missing.
     """
 
     error: bool | str | list[str] = False
     refused: bool = False
     structured: Pattern = None
     text: Pattern = None
+    tells: list[str] = Field(default_factory=list)
     json_: Pattern = Field(default=None, alias="json")
     result: Pattern = None
     progress: list[Relation] = Field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Any
 
 from contract.call import CallExpect
 from contract.exchange import NO_JSON
-from contract.fill import filled
+from contract.fill import Unknown, filled, found
 from contract.match import mismatches
 from contract.rpc import Reply
 from contract.words import shown
@@ -44,6 +44,8 @@ def _faults(expect: CallExpect, reply: Reply) -> Iterator[str]:
         yield from mismatches(expect.result, reply.result, "the result")
     if "json_" in expect.model_fields_set:
         yield from _json(expect.json_, reply)
+    for place in expect.tells:
+        yield from _told(place, reply)
     for relation in expect.progress:
         yield from RELATIONS[relation](reply)
 
@@ -71,6 +73,18 @@ def _json(pattern: Any, reply: Reply) -> Iterator[str]:
         yield f"the text should be JSON, and is {shown(reply.text)}"
     else:
         yield from mismatches(pattern, value, "json")
+
+
+def _told(place: str, reply: Reply) -> Iterator[str]:
+    name = place.removesuffix("?")
+    try:
+        value = found(name, {"structured": reply.structured, "result": reply.result})
+    except Unknown:
+        if name == place:
+            yield f"there is no {name} for the text to tell"
+        return
+    if str(value) not in reply.text:
+        yield f"the text should tell {name}, {shown(value)}, and is {shown(reply.text)}"
 
 
 def _none(reply: Reply) -> Iterator[str]:

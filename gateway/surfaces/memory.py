@@ -22,6 +22,8 @@ from gateway.upstream.dialect import Upload
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
 _BRAIN: JsonObject = {"id": "", "slug": "", "name": "", "visibility": "private"}
+# What an ingest of something that was there already has done, as some platforms do not say.
+_NOTHING_NEW: JsonObject = {"chunk_count": 0, "embedded_count": 0, "duration_ms": 0, "reused": False}
 _MAY_BE_LEFT_OUT = frozenset({"reflection", "ended_at"})
 _MEDIA_TYPES = {
     "markdown": "text/markdown",
@@ -159,7 +161,7 @@ def _outcome(result: JsonObject, call: Call) -> JsonObject:
 
 def _with_status(result: JsonObject) -> JsonObject:
     """Platforms leave the status out, or say `ingested`, when they are done."""
-    return {**result, "status": "queued" if result.get("status") == "queued" else "completed"}
+    return {**_NOTHING_NEW, **result, "status": "queued" if result.get("status") == "queued" else "completed"}
 
 
 def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonObject]:

@@ -5,19 +5,24 @@ from collections.abc import Iterator
 import pytest
 
 from contract import case
-from tests.broken import kv_calls, memory_calls
+from tests.broken import kv_calls, memory_calls, memory_writes
 from tests.broken.calls import BrokenSession, Server
 from tests.contract.servers import check_calls
-from tests.contract.targets import failures
-from tests.served import Served, serving
+from tests.contract.targets import PAGE, failures, reference_app
+from tests.served import Served, listening, serving
 
 EVERY = {one.id: one for one in case.load_calls()}
-SERVERS = memory_calls.SERVERS + kv_calls.SERVERS
+SERVERS = memory_calls.SERVERS + memory_writes.SERVERS + kv_calls.SERVERS
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("files")) as served:
+    data, root = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("files")
+    with (
+        reference_app(token=None) as app,
+        listening(app) as platform,
+        serving(data, root, upstream_url=platform) as served,
+    ):
         yield served
 
 
@@ -28,6 +33,7 @@ def test_a_broken_server_is_caught(gateway: Served, server: Server) -> None:
     done = check_calls(
         f"{gateway.url}/{surface}/mcp",
         cases,
+        page=PAGE,
         folder=gateway.root,
         broken=lambda session: BrokenSession(session, server.act),
     )

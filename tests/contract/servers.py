@@ -39,12 +39,18 @@ def check_calls(
 
 
 def check_command(
-    command: str, cases: Sequence[CallCase], *, wire: str | None = None, folder: Path | None = None, seconds: float = 30
+    command: str,
+    cases: Sequence[CallCase],
+    *,
+    wire: str | None = None,
+    page: str | None = None,
+    folder: Path | None = None,
+    seconds: float = 30,
 ) -> Run[McpTarget]:
     """A run against a server that is a command."""
 
     async def checked() -> Run[McpTarget]:
-        return await run_calls(McpTarget(command, PipeSession(command, wire), None, folder, seconds), cases)
+        return await run_calls(McpTarget(command, PipeSession(command, wire), page, folder, seconds), cases)
 
     return asyncio.run(checked())
 

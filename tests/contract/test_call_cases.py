@@ -2,20 +2,33 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from contract import case
+from contract.call import CallCase
 from contract.rpc import HANDSHAKE, MODERN
 from tests.contract.servers import check_calls, check_command, stdio_command
-from tests.contract.targets import failures
-from tests.daemons.fake import FakeDaemon, T
+from tests.contract.targets import PAGE, PAGE_BODY, PAGE_TYPE, failures, reference_app
+from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import TALK, structured
+from tests.gateway.internet import PUBLIC, Internet, page
 from tests.served import Served, listening, serving
 
 EVERY = case.load_calls()
 SURFACES = ["memory", "kv", "team", "being", "memo"]
+NOT_IMPLEMENTED = CallCase.model_validate(
+    {
+        "id": "mcp/memory/consolidate/not-implemented",
+        "what": "A consolidation that the platform cannot make fails with not_implemented.",
+        "requirement": "must",
+        "source": "spec/mcp-tools memory_consolidate",
+        "steps": [{"call": "memory_consolidate", "expect": {"error": "not_implemented"}}],
+    }
+)
 WAYS = [("http", MODERN), ("http", HANDSHAKE), ("stdio", MODERN), ("stdio", HANDSHAKE)]
 
 
@@ -30,12 +43,14 @@ class Gateway:
 @pytest.fixture(scope="module", params=["reference platform", "daemon"])
 def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     root, data = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("data")
-    if request.param == "reference platform":
-        with serving(data, root) as served:
-            yield Gateway(served, asyncio.run(new_brain(served)))
-    else:
-        with listening(FakeDaemon(T, llm=TALK).app()) as daemon, serving(data, root, upstream_url=daemon) as served:
-            yield Gateway(served, asyncio.run(new_brain(served)))
+    with ExitStack() as stack:
+        if request.param == "reference platform":
+            app = stack.enter_context(reference_app(token=None))
+        else:
+            app = FakeDaemon(T, llm=TALK, pages={PAGE: (PAGE_TYPE, PAGE_BODY)}).app()
+        platform = stack.enter_context(listening(app))
+        served = stack.enter_context(serving(data, root, upstream_url=platform))
+        yield Gateway(served, asyncio.run(new_brain(served)))
 
 
 async def new_brain(served: Served) -> str:
@@ -50,13 +65,42 @@ def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: st
     served = gateway.served
     if way == "http":
         path = "/mcp" if surface == "memory" else f"/{surface}/mcp/{gateway.brain}"
-        done = check_calls(served.url + path, EVERY, wire=wire, folder=served.root)
+        done = check_calls(served.url + path, EVERY, wire=wire, page=PAGE, folder=served.root)
     else:
         command = stdio_command(served, surface, None if surface == "memory" else gateway.brain)
-        done = check_command(command, EVERY, wire=wire, folder=served.root)
+        done = check_command(command, EVERY, wire=wire, page=PAGE, folder=served.root)
     assert failures(done) == {}
     assert done.target.surface == surface
     assert done.target.session.version == wire
     assert len(done.results) == len([one for one in EVERY if one.surface == surface])
-    needs_a_page = {one.id for one in EVERY if one.needs == "page"}
-    assert {one.case.id for one in done.results if one.outcome != "passed"} <= needs_a_page
+    assert {one.case.id for one in done.results if one.outcome != "passed"} == set()
+
+
+def test_a_page_is_fetched_here_where_the_platform_fetches_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other result that a page may have, from an internet that is one page."""
+    internet = Internet({PAGE: page(PAGE_BODY, PAGE_TYPE)})
+    monkeypatch.setattr("gateway.server.Fetcher", lambda **options: internet.fetcher(**options))
+    daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/ingest/url")
+    with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
+        done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/ingest_url"]), page=PAGE)
+    assert {one.outcome for one in done.results} == {"passed"}
+    assert PUBLIC in internet.connected
+
+
+def test_a_consolidation_that_no_platform_makes_is_not_supported(tmp_path: Path) -> None:
+    """What the contract calls not_implemented is a gap, and no failure."""
+    daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/consolidate")
+    with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
+        done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/consolidate"]))
+        refused = check_calls(f"{served.url}/mcp", [NOT_IMPLEMENTED])
+    assert {one.case.id.rpartition("/")[2]: one.outcome for one in done.results} == {
+        "definition": "passed",
+        "keeps-what-was-remembered": "not supported",
+        "no-progress": "not supported",
+        "returns-the-result": "not supported",
+        "text-is-a-summary": "not supported",
+        "unknown-brain": "passed",
+    }
+    assert failures(refused) == {}

@@ -63,6 +63,9 @@ JUDGED: list[tuple[dict[str, Any], Reply, str]] = [
     ),
     ({"structured": {"a": 1}}, reply({"a": 2}), "structuredContent.a should be 1, not 2"),
     ({"text": {"match": "tea"}}, reply(text="coffee"), "the text"),
+    ({"tells": ["structured.a"]}, reply({"a": "tea"}, "coffee"), 'the text should tell structured.a, "tea", and is'),
+    ({"tells": ["structured.a"]}, reply({}), "there is no structured.a for the text to tell"),
+    ({"tells": ["structured.a?"]}, reply({"a": 1}), "the text should tell structured.a, 1, and is"),
     ({"json": {"a": 1}}, reply(text="tea"), "the text should be JSON, and is"),
     ({"json": {"a": 1}}, reply(text='{"a": 2}'), "json.a should be 1, not 2"),
     ({"result": {"tools": []}}, reply(), "the result"),
@@ -77,6 +80,7 @@ JUDGED: list[tuple[dict[str, Any], Reply, str]] = [
 GOOD: list[tuple[dict[str, Any], Reply]] = [
     ({"refused": True}, Reply(None, {"code": -32602, "message": "no"})),
     ({"refused": True}, reply(is_error=True)),
+    ({"tells": ["structured.a.0.b", "structured.c?"]}, reply({"a": [{"b": "tea"}]}, "some tea")),
     ({"error": ["no_brain", "not_found"]}, reply(text="not_found: it is not there", is_error=True)),
     (
         {"progress": ["bears_the_token", "counts_by_one", "has_no_total", "makes_the_answer"]},

@@ -5,6 +5,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -49,7 +50,9 @@ class Note:
     body: str
 
 
+@lru_cache(maxsize=4096)
 def read_note(raw: str) -> Note:
+    """Kept, because every search reads all notes again; nobody may change what comes back."""
     match = re.match(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", raw, re.DOTALL | re.MULTILINE)
     if match is None:
         return Note({}, [], raw)

@@ -170,6 +170,8 @@ async def test_a_file_is_ingested_once(agent: Agent) -> None:
     assert first["hash"] == hashlib.sha256((served.root / name).read_bytes()).hexdigest()
     assert again["reused"] is True
     assert again["path"] == first["path"]
+    # Whatever the platform says of a file that it has: the contract has these always.
+    assert {type(again[key]) for key in ("chunk_count", "embedded_count", "duration_ms")} == {int}
     found = await agent.good("memory_search", query="Vienna")
     assert [hit["path"] for hit in found["hits"]] == [first["path"]]
 

@@ -1,0 +1,63 @@
+"""The contract against the gateway in front of the published daemon: every case of every vocabulary holds."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from contract import case
+from contract.rpc import HANDSHAKE, MODERN
+from tests.contract.servers import check_calls, check_command, stdio_command
+from tests.contract.targets import PAGE_BODY, failures
+from tests.contract.test_call_cases import SURFACES, new_brain
+from tests.daemons.llm import ScriptedLLM
+from tests.daemons.real import running_daemon
+from tests.gateway.conftest import TALK
+from tests.served import Served, listening, serving
+from tests.upstreams import Scripted
+
+EVERY = case.load_calls()
+# As the daemon is told where its pages are.
+PAGE = "http://pages.example/tea"
+
+
+@dataclass
+class Stage:
+    """A gateway in front of the daemon, and a brain for the vocabularies that have no tool to make one."""
+
+    served: Served
+    brain: str
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    files, data, home = (tmp_path_factory.mktemp(name) for name in ("files", "data", "daemon"))
+    with ExitStack() as stack:
+        llm = stack.enter_context(listening(ScriptedLLM(TALK).app()))
+        pages = stack.enter_context(listening(Scripted({"GET /tea": lambda _request: tea()}).app()))
+        daemon = stack.enter_context(running_daemon(home, llm_url=llm, pages_url=pages))
+        served = stack.enter_context(serving(data, files, upstream_url=daemon))
+        yield Stage(served, asyncio.run(new_brain(served)))
+
+
+def tea() -> object:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(PAGE_BODY)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(("way", "wire"), [("http", MODERN), ("stdio", HANDSHAKE)])
+def test_every_case_holds_in_front_of_the_published_daemon(stage: Stage, surface: str, way: str, wire: str) -> None:
+    served = stage.served
+    if way == "http":
+        path = "/mcp" if surface == "memory" else f"/{surface}/mcp/{stage.brain}"
+        done = check_calls(served.url + path, EVERY, wire=wire, page=PAGE, folder=served.root)
+    else:
+        command = stdio_command(served, surface, None if surface == "memory" else stage.brain)
+        done = check_command(command, EVERY, wire=wire, page=PAGE, folder=served.root)
+    assert failures(done) == {}
+    assert {one.case.id for one in done.results} == {one.id for one in EVERY if one.surface == surface}
+    assert {one.case.id for one in done.results if one.outcome != "passed"} == set()
