@@ -169,3 +169,34 @@ def without(*names: str) -> Callable[[Any], Any]:
 def having(more: Mapping[str, Any]) -> Callable[[Any], Any]:
     """For `edits`: the object with these values."""
     return lambda value: {**value, **more}
+
+
+def needs_all(tool: JsonObject) -> JsonObject:
+    """For `describes`: every parameter is a required one."""
+    return {**tool, "inputSchema": {**tool["inputSchema"], "required": list(tool["inputSchema"]["properties"])}}
+
+
+def says_no_limits(tool: JsonObject) -> JsonObject:
+    """For `describes`: the parameters have their types, and nothing else."""
+    bare = {name: {"type": one["type"]} for name, one in tool["inputSchema"]["properties"].items()}
+    return {**tool, "inputSchema": {**tool["inputSchema"], "properties": bare}}
+
+
+def lacks_parameter(name: str) -> Callable[[JsonObject], JsonObject]:
+    """For `describes`: a parameter is not there."""
+
+    def changed(tool: JsonObject) -> JsonObject:
+        schema = tool["inputSchema"]
+        return {**tool, "inputSchema": {**schema, "properties": without(name)(schema["properties"])}}
+
+    return changed
+
+
+def each(field: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For `edits`: every item of a list is changed."""
+    return lambda value: {**value, field: [change(item) for item in value[field]]}
+
+
+def cut(field: str, change: Callable[[list[Any]], list[Any]]) -> Callable[[Any], Any]:
+    """For `edits`: a list is changed."""
+    return lambda value: {**value, field: change(value[field])}

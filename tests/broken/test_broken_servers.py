@@ -5,14 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from contract import case
-from tests.broken import kv_calls, memory_calls, memory_writes
+from tests.broken import kv_calls, memo_calls, memory_calls, memory_writes, team_calls
 from tests.broken.calls import BrokenSession, Server
+from tests.broken.test_broken import noticed
 from tests.contract.servers import check_calls
-from tests.contract.targets import PAGE, failures, reference_app
+from tests.contract.targets import PAGE, reference_app
 from tests.served import Served, listening, serving
 
 EVERY = {one.id: one for one in case.load_calls()}
-SERVERS = memory_calls.SERVERS + memory_writes.SERVERS + kv_calls.SERVERS
+SURFACES = (memory_calls, memory_writes, kv_calls, team_calls, memo_calls)
+SERVERS = [server for surface in SURFACES for server in surface.SERVERS]
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +39,7 @@ def test_a_broken_server_is_caught(gateway: Served, server: Server) -> None:
         folder=gateway.root,
         broken=lambda session: BrokenSession(session, server.act),
     )
-    failed = failures(done)
-    assert {one.case.id: one.outcome for one in done.results if one.case.id not in failed} == {}
-    assert set(failed) == set(server.breaks)
-    # A case that could not even begin has noticed nothing.
-    for result in failed.values():
-        assert result.failure is not None
-        assert not result.failure.request.startswith(("a brain", "the case", "the server")), result.failure
+    noticed(done, server.breaks)
 
 
 def test_every_case_is_broken_by_a_server() -> None:

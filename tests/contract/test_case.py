@@ -97,3 +97,13 @@ def test_no_two_cases_write_to_the_same_place() -> None:
     names = [short_name(one) for one in case.load()]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) <= NAME_LIMIT
+
+
+def test_every_call_case_says_where_it_is_demanded_and_has_names_of_its_own() -> None:
+    every = case.load_calls()
+    known = {"memory": "spec/mcp-tools "}
+    wrong = [one.id for one in every if not one.source.startswith(known.get(one.surface, f"spec/{one.surface} "))]
+    assert wrong == []
+    names = [short_name(one) for one in every]
+    assert len(set(names)) == len(names)
+    assert [one.id for one in every if len(one.id.partition("/")[2]) > NAME_LIMIT] == []
