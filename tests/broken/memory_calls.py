@@ -213,6 +213,11 @@ SEARCH = [
         "memory/search/query-is-needed",
         "memory/search/unknown-argument",
     ),
+    server(
+        "a brain must be named",
+        refuses("memory_search", lambda said: "brain" not in said, "no_brain: name one"),
+        "memory/search/without-a-brain",
+    ),
     server("errors are a line of text", answers("*", bare_error), "memory/search/error-is-told"),
     server(
         "brains have ids alone",

@@ -314,7 +314,7 @@ BRAINS = [
     server(
         "a brain that is there is a conflict",
         answers("memory_create_brain", reused_is_taken),
-        *named("create_brain", "sent-twice"),
+        *named("create_brain", "sent-twice", "sent-at-once"),
     ),
     server(
         "brains say brainId",
