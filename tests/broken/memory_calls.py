@@ -174,7 +174,11 @@ SEARCH = [
         "memory/search/text-shows-the-beginning",
         "memory/search/text-lists-five",
     ),
-    server("nothing found is an error", answers("memory_search", nothing_is_an_error), "memory/search/nothing-found"),
+    server(
+        "a search without hits is an error",
+        answers("memory_search", nothing_is_an_error),
+        "memory/search/nothing-found",
+    ),
     server(
         "the scope is ignored",
         asks("memory_search", lambda asked: asked.without("scope")),
