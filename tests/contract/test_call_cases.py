@@ -29,7 +29,13 @@ NOT_IMPLEMENTED = CallCase.model_validate(
         "steps": [{"call": "memory_consolidate", "expect": {"error": "not_implemented"}}],
     }
 )
-WAYS = [("http", MODERN), ("http", HANDSHAKE), ("stdio", MODERN), ("stdio", HANDSHAKE)]
+# Each platform by each way in; each way on each wire.
+WAYS = [
+    ("reference platform", "http", MODERN),
+    ("reference platform", "stdio", HANDSHAKE),
+    ("daemon", "http", HANDSHAKE),
+    ("daemon", "stdio", MODERN),
+]
 
 
 @dataclass
@@ -40,7 +46,7 @@ class Gateway:
     brain: str
 
 
-@pytest.fixture(scope="module", params=["reference platform", "daemon"])
+@pytest.fixture(scope="module")
 def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     root, data = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("data")
     with ExitStack() as stack:
@@ -60,7 +66,7 @@ async def new_brain(served: Served) -> str:
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(("way", "wire"), WAYS)
+@pytest.mark.parametrize(("gateway", "way", "wire"), WAYS, indirect=["gateway"])
 def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: str, wire: str) -> None:
     served = gateway.served
     if way == "http":
