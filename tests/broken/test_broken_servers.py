@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from contract import case
-from tests.broken import kv_calls, memo_calls, memory_calls, team_calls
+from tests.broken import being_calls, kv_calls, memo_calls, memory_calls, team_calls
 from tests.broken.calls import BrokenSession, Server
 from tests.contract.servers import check_calls
 from tests.contract.targets import failures
 from tests.served import Served, serving
 
 EVERY = {one.id: one for one in case.load_calls()}
-SERVERS = memory_calls.SERVERS + kv_calls.SERVERS + team_calls.SERVERS + memo_calls.SERVERS
+SERVERS = memory_calls.SERVERS + kv_calls.SERVERS + team_calls.SERVERS + memo_calls.SERVERS + being_calls.SERVERS
 
 
 @pytest.fixture(scope="module")
