@@ -168,7 +168,7 @@ SERVERS = [
         "being/search_memory/finds-a-node",
         "being/recall_memory/clusters",
         "being/recall_memory/one-cluster",
-        "being/update_notes/update-takes-scenes-away",
+        "being/update_notes/update-records-others",
         "being/search_history/part-of-a-word",
     ),
     server(
@@ -278,7 +278,7 @@ SERVERS = [
     server(
         "update_notes keeps no scenes",
         tells("update_notes", lambda answer: {**answer, "scene_ids": []}),
-        "being/update_notes/update-takes-scenes-away",
+        "being/update_notes/update-records-others",
     ),
     server(
         "history goes by words",
