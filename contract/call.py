@@ -1,12 +1,24 @@
 """Cases for a server of the tools: calls over MCP, and what is expected of their results."""
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from contract.parts import Head, Part, Pattern
 
 Surface: TypeAlias = Literal["memory", "kv", "team", "being", "memo"]
+
+
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from error
+    return value
+
+
+Expression: TypeAlias = Annotated[str, AfterValidator(_expression)]
 Relation: TypeAlias = Literal["none", "bears_the_token", "counts_by_one", "has_no_total", "makes_the_answer"]
 
 
@@ -36,7 +48,10 @@ class CallExpect(Part):
 
 
 class CallStep(Part):
-    """One call, `with` its arguments; or a `request` of another method."""
+    """One call, `with` its arguments; or a `request` of another method.
+
+    `find` keeps what an expression finds in the text, or its first group: some answers are prose with ids in it.
+    """
 
     call: str | None = None
     with_: dict[str, Any] = Field(default_factory=dict, alias="with")
@@ -45,6 +60,7 @@ class CallStep(Part):
     request: Request | None = None
     expect: CallExpect
     save: dict[str, str] = Field(default_factory=dict)
+    find: dict[str, Expression] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "CallStep":

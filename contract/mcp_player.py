@@ -1,5 +1,6 @@
 """Plays cases against a server of the tools, over MCP."""
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,9 +140,16 @@ def _saved(step: CallStep, reply: Reply, names: dict[str, Any]) -> dict[str, Any
         "result": reply.result,
     }
     try:
-        return {name: found(str(filled(place, names)), whole) for name, place in step.save.items()}
+        saved = {name: found(str(filled(place, names)), whole) for name, place in step.save.items()}
+        return saved | {name: _found(str(filled(one, names)), reply.text) for name, one in step.find.items()}
     except Unknown as error:
-        raise Failed(Failure(_told(step), cut(shown(step.save)), str(error))) from error
+        raise Failed(Failure(_told(step), cut(shown({**step.save, **step.find})), str(error))) from error
+
+
+def _found(expression: str, text: str) -> str:
+    if (match := re.search(expression, text)) is None:
+        raise Unknown(f"the text has nothing like {expression}")
+    return match.group(match.re.groups and 1)
 
 
 @contextmanager

@@ -316,7 +316,7 @@ SERVERS = [
         "team/load_context/of-a-scope",
     ),
     server(
-        "the context has no cap",
+        "the context does not say what it left out",
         groups(lambda found: [{**one, "omitted": 0} for one in found]),
         "team/load_context/capped",
     ),

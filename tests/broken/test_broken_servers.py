@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from contract import case
-from tests.broken import kv_calls, memo_calls, memory_calls, memory_writes, team_calls
+from tests.broken import being_calls, kv_calls, memo_calls, memory_calls, memory_writes, team_calls
 from tests.broken.calls import BrokenSession, Server
 from tests.broken.test_broken import noticed
 from tests.contract.servers import check_calls
@@ -13,7 +13,7 @@ from tests.contract.targets import PAGE, reference_app
 from tests.served import Served, listening, serving
 
 EVERY = {one.id: one for one in case.load_calls()}
-SURFACES = (memory_calls, memory_writes, kv_calls, team_calls, memo_calls)
+SURFACES = (memory_calls, memory_writes, kv_calls, team_calls, memo_calls, being_calls)
 SERVERS = [server for surface in SURFACES for server in surface.SERVERS]
 
 
