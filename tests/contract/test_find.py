@@ -29,6 +29,7 @@ class Echo:
     """A server whose tool answers in prose, with the key in it and two ids."""
 
     version: str | None = None
+    setup_seconds = 1.0
 
     async def open(self) -> None:
         self.version = "2026-07-28"

@@ -278,9 +278,9 @@ def squeezed(rng: random.Random, sent: Sent) -> Sent:
     """In truth, in truth and damaged, or not at all."""
     headers = {**sent.headers, "content-encoding": rng.choice(["gzip", "gzip", "deflate"])}
     truth = rng.random() < 0.5
-    body = gzip.compress(sent.body) if rng.random() < 0.7 else sent.body
+    body = gzip.compress(sent.body, mtime=0) if rng.random() < 0.7 else sent.body
     if truth:
-        headers, body = {**sent.headers, "content-encoding": "gzip"}, gzip.compress(sent.body)
+        headers, body = {**sent.headers, "content-encoding": "gzip"}, gzip.compress(sent.body, mtime=0)
     elif rng.random() < 0.5:
         body = body[: rng.randrange(len(body))]
     return replace(sent, chunks=tuple(parts(rng, body)), headers=headers, due=truth)
