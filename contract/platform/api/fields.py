@@ -56,6 +56,9 @@ class Fields:
             return default
         if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
             value = int(value)
+        elif isinstance(value, float) and value.is_integer():
+            # In JSON 6.0 is as whole a number as 6, and some clients know no other numbers.
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise invalid(f"{name} must be an integer from {least} to {most}")
         return value

@@ -40,8 +40,18 @@ def _message(fields: Fields) -> Message:
         role,
         fields.text("content", 1, MESSAGE_LIMIT),
         fields.optional_text("name", 1, 128),
-        fields.mapping("metadata"),
+        _metadata(fields),
     )
+
+
+def _metadata(fields: Fields) -> dict[str, object]:
+    """What a message says of itself: free, but for the two words that change what is done."""
+    metadata = fields.mapping("metadata")
+    if not isinstance(metadata.get("skip_extract"), bool | None):
+        raise invalid("metadata.skip_extract must be true or false")
+    if not isinstance(metadata.get("actor_id"), str | None):
+        raise invalid("metadata.actor_id must be a string")
+    return metadata
 
 
 async def list_messages(request: Request, brain: Brain) -> Response:

@@ -90,7 +90,8 @@ def test_retrieved_chunks_are_thin(client: httpx.Client, brain: str, write: Writ
 def test_top_k_limits_what_is_retrieved(client: httpx.Client, brain: str, write: Write) -> None:
     for number in range(10):
         write(f"{number}.md", f"cobalt {number}\n")
-    assert [len(ask(client, brain, "cobalt", **rest)[0]["chunks"]) for rest in ({}, {"top_k": 3})] == [8, 3]
+    asked: list[dict[str, float]] = [{}, {"top_k": 3}, {"top_k": 3.0}]
+    assert [len(ask(client, brain, "cobalt", **rest)[0]["chunks"]) for rest in asked] == [8, 3, 3]
 
 
 def test_nothing_found_is_said_plainly_and_cites_nothing(client: httpx.Client, brain: str) -> None:
@@ -118,7 +119,9 @@ def test_deltas_are_a_few_words_each(client: httpx.Client, brain: str, write: Wr
     assert all(len(delta.split()) <= 3 for delta in deltas)
 
 
-@pytest.mark.parametrize("body", [{}, {"query": ""}, {"query": 7}, {"query": "x", "top_k": "8x"}])
+@pytest.mark.parametrize(
+    "body", [{}, {"query": ""}, {"query": 7}, {"query": "x", "top_k": "8x"}, {"query": "x", "top_k": 1.5}]
+)
 def test_a_malformed_question_is_refused(client: httpx.Client, brain: str, body: Json) -> None:
     response = client.post(f"{brain}/ask", json=body)
     assert (response.status_code, response.json()["code"]) == (400, "validation_error")

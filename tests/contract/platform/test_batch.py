@@ -85,8 +85,8 @@ def test_one_bad_operation_undoes_all(
     assert client.get(f"{brain}/search", params={"q": "one"}).json()["hits"] == []
 
 
-@pytest.mark.parametrize("body", [{}, {"ops": None}, {"ops": {}}, {"ops": ["write"]}])
-def test_a_batch_without_a_list_of_operations_is_refused(client: httpx.Client, brain: str, body: Json) -> None:
+@pytest.mark.parametrize("body", [{}, {"ops": None}, {"ops": {}}, {"ops": ["write"]}, {"ops": [], "reason": 7}])
+def test_a_batch_that_is_none_is_refused(client: httpx.Client, brain: str, body: Json) -> None:
     answer = client.post(f"{brain}/documents/batch-ops", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
 

@@ -221,3 +221,18 @@ def test_recall_forgets_what_was_said_long_ago(client: httpx.Client, brain: str,
     for number in range(6):
         say(client, brain, f"small talk {number}", role="assistant", metadata={"skip_extract": True})
     assert recall(client, brain, "anything") == []
+
+
+@pytest.mark.parametrize("metadata", [{"skip_extract": "true"}, {"skip_extract": 1}, {"actor_id": 7}, [], "x"])
+def test_words_that_change_what_is_done_are_checked(client: httpx.Client, brain: str, metadata: object) -> None:
+    body = {"role": "user", "content": "I like tea.", "metadata": metadata}
+    answer = client.post(f"{brain}/sessions/s/messages", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
+
+
+def test_a_field_that_is_null_counts_as_left_out(client: httpx.Client, brain: str) -> None:
+    body = {"role": "user", "content": "tea", "name": None, "metadata": {"skip_extract": None, "actor_id": None}}
+    assert client.post(f"{brain}/sessions/s/messages", json=body).status_code == 201
+    assert client.post(f"{brain}/sessions/s/messages", json={**body, "metadata": None}).status_code == 201
+    asked = {"query": "tea", "scope": None, "top_k": None}
+    assert client.post(f"{brain}/sessions/s/recall", json=asked).status_code == 200
