@@ -16,7 +16,7 @@ _PACKAGES = (
     "mcp",
     "httpx",
     "httpcore",
-    "sniffio",
+    "aiohttp",
     "uvicorn",
     "uvloop",
     "httptools",

@@ -18,7 +18,7 @@ from tests.served import Era
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 KEPT_ALIVE = 20
 """Connections the gateway may keep for the next request."""
-EXPIRY_SECONDS = 4.5
+EXPIRY_SECONDS = 8.5
 """After this long it keeps none of them."""
 GONE_SECONDS = 1.0
 MORE_MIB = 8.0
@@ -229,7 +229,7 @@ def run(full: bool) -> Part:
                 before = (open_files(pid), memory_mib(pid))
                 crowd = come_and_go(size, number, served.port, story, platform)
                 right_after = platform.connections
-                time.sleep(EXPIRY_SECONDS)  # the gateway drops what it kept alive with the first request after that
+                time.sleep(EXPIRY_SECONDS)  # the gateway has dropped by then what it kept alive
                 one_call(served.port)
                 settled(lambda: platform.connections <= 1, 2)
                 after = (open_files(pid), memory_mib(pid))
@@ -281,7 +281,7 @@ def _notes(size: Size) -> list[str]:
         f"One gateway process, both protocol eras by turns; each answer is {size.deltas} words, one every "
         f"{size.pause} s, and begins once all are open; {size.arrivals} callers come in a second. "
         "Callers, platform and gateway share the machine.",
-        f"The gateway keeps at most {KEPT_ALIVE} idle connections for 4 s; it drops them with the next request.",
+        f"The gateway keeps at most {KEPT_ALIVE} idle connections, for 4 to 8 s.",
     ]
 
 

@@ -1,0 +1,284 @@
+"""httpx's requests over aiohttp's connections, which take a tenth of the CPU of httpx's own.
+
+aiohttp is told to do nothing by itself: no cookies, no redirects, no headers, no unpacking, no environment, no second
+sending. What it does otherwise than httpx is put right here: what a failure says of a request that may have arrived,
+when a connection may be used again, and how long each part may take.
+"""
+
+import asyncio
+import select
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.connector import Connection
+
+_AT_ONCE: Final = 2000
+_IDLE: Final = 20
+# Node closes them after 5.
+_IDLE_SECONDS: Final = 4.0
+_PART_BYTES: Final = 64 * 1024
+# As much as before in one header, and far more of them than anybody sends.
+_HEADER_BYTES: Final = 32 * 1024
+_HEADERS: Final = 256
+_NEVER: Final = float("inf")
+
+
+class AiohttpTransport(httpx.AsyncBaseTransport):
+    """What httpx asks for, over connections of aiohttp."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._session: aiohttp.ClientSession | None = None
+        self._open: set[_Body] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        timeouts = request.extensions.get("timeout", {})
+        await self._take_place(timeouts.get("pool"))
+        try:
+            answer = await self._sent(request, timeouts)
+        except BaseException:
+            self._places.release()
+            raise
+        body = _Body(answer, self._left)
+        self._open.add(body)
+        return httpx.Response(answer.status, headers=answer.raw_headers, stream=body)
+
+    async def aclose(self) -> None:
+        # aiohttp alone would leave those waiting for ever who read a body.
+        for body in list(self._open):
+            await body.aclose()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _take_place(self, seconds: float | None) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise httpx.PoolTimeout("all connections are in use") from None
+
+    def _left(self, body: "_Body") -> None:
+        self._open.discard(body)
+        self._places.release()
+
+    async def _sent(self, request: httpx.Request, timeouts: dict[str, float | None]) -> aiohttp.ClientResponse:
+        """The answer to a request, its body still to come."""
+        if self._session is None:
+            self._session = _session()
+        with _in_words_of_httpx():
+            arguments: dict[str, Any] = {
+                "headers": [(name.decode("ascii"), value.decode("ascii")) for name, value in _headers(request)],
+                "timeout": _timeout(timeouts.get("connect"), timeouts.get("read")),
+                "ssl": _tls() if request.url.scheme == "https" else True,
+                "allow_redirects": False,
+            }
+            url = URL(_address(request.url), encoded=True)
+            if (whole := _small(request)) is not None:
+                return await self._session.request(request.method, url, data=whole or None, **arguments)
+            try:
+                async with asyncio.timeout(None) as clock:
+                    parts = _parts(request, clock, timeouts.get("write"))
+                    return await self._session.request(request.method, url, data=parts, **arguments)
+            except TimeoutError:
+                raise httpx.WriteTimeout("the platform stopped reading") from None
+
+
+class _Body(httpx.AsyncByteStream):
+    """What comes of an answer, as it comes."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, left: Callable[["_Body"], None]) -> None:
+        self._answer = answer
+        self._left: Callable[[_Body], None] | None = left
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        content = self._answer.content
+        try:
+            while part := await content.readany():
+                # Unpacked, it may be a thousand times as large; who reads it looks after each part.
+                for start in range(0, len(part), _PART_BYTES):
+                    yield part[start : start + _PART_BYTES]
+        except _FAILURES as error:
+            # What came before is still to be read: perhaps it was all.
+            content.set_exception(None)  # type: ignore[arg-type]
+            if rest := content.read_nowait():
+                yield rest
+            raise _failure(error) from error
+
+    async def aclose(self) -> None:
+        if self._left is None:
+            return
+        left, self._left = self._left, None
+        if not self._answer.closed:
+            self._answer.close()
+        left(self)
+
+
+class _Connections(aiohttp.TCPConnector):
+    """aiohttp's pool, more careful with what goes into it. Its ways are not public: tests tell when one ends."""
+
+    async def _get(self, key: "ConnectionKey", traces: Any) -> "Connection | None":
+        while (connection := await super()._get(key, traces)) is not None:
+            if not _has_more_to_say(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _release(self, key: "ConnectionKey", protocol: "ResponseHandler", *, should_close: bool = False) -> None:
+        if should_close and protocol.transport is not None and protocol.transport.get_write_buffer_size():
+            # Closed, it would stay until the platform has read what nobody wants to send any more.
+            protocol.abort()
+        is_full = sum(map(len, self._conns.values())) >= _IDLE
+        super()._release(key, protocol, should_close=should_close or is_full)
+
+
+def _has_more_to_say(connection: "Connection") -> bool:
+    """Whether bytes came after the last answer: they would be read as the answer to the next request, of anybody."""
+    protocol, transport = connection.protocol, connection.transport
+    if protocol is None or transport is None or protocol.should_close:
+        return True
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class _Names(AbstractResolver):
+    """The system's own look-up, as httpx has it: aiohttp's leaves out addresses that the machine's network lacks."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        except UnicodeError as error:
+            raise OSError(socket.EAI_NONAME, "this cannot be a name") from error
+        return [
+            ResolveResult(
+                hostname=host,
+                host=f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else str(address[0]),
+                port=port,
+                family=kind,
+                proto=proto,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for kind, _, proto, _, address in found
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=_Connections(limit=0, keepalive_timeout=_IDLE_SECONDS, resolver=_Names(), use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        middlewares=(_sent_once,),
+        auto_decompress=False,
+        trust_env=False,
+        max_line_size=_HEADER_BYTES,
+        max_field_size=_HEADER_BYTES,
+        max_headers=_HEADERS,
+    )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all: reading the certificates takes longer than the rest of a start."""
+    context = httpx.create_ssl_context(trust_env=False)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+@cache
+def _timeout(connect: float | None, read: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, connect=connect, sock_read=read, ceil_threshold=_NEVER)
+
+
+def _address(url: httpx.URL) -> str:
+    """To the letter, and without what aiohttp would make a header of."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii')}"
+
+
+def _headers(request: httpx.Request) -> Iterator[tuple[bytes, bytes]]:
+    """aiohttp says itself that it sends in chunks."""
+    return (header for header in request.headers.raw if header[0].lower() != b"transfer-encoding")
+
+
+def _small(request: httpx.Request) -> bytes | None:
+    """A body that no platform can keep waiting, because it fits in what a socket takes at once."""
+    try:
+        return request.content if len(request.content) <= _PART_BYTES else None
+    except httpx.RequestNotRead:
+        return None
+
+
+async def _parts(request: httpx.Request, clock: asyncio.Timeout, seconds: float | None) -> AsyncIterator[bytes]:
+    """A body in parts. aiohttp asks for the next one when the one before was taken; so long may each take."""
+    assert isinstance(request.stream, httpx.AsyncByteStream)
+    async for chunk in request.stream:
+        for start in range(0, len(chunk), _PART_BYTES):
+            _set(clock, seconds)
+            yield chunk[start : start + _PART_BYTES]
+    _set(clock, None)
+
+
+def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
+    # Past when the answer came before the end of the request.
+    with suppress(RuntimeError):
+        clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
+
+async def _sent_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """aiohttp sends a GET, PUT or DELETE again when a kept connection breaks: not when it does not hear of that."""
+    with _in_words_of_httpx():
+        return await handler(request)
+
+
+_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
+# The first that fits. Only the first three were not sent.
+_KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
+    (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
+    (aiohttp.ClientConnectorError, httpx.ConnectError),
+    (aiohttp.InvalidURL, httpx.ConnectError),
+    (aiohttp.ServerTimeoutError, httpx.ReadTimeout),
+    (aiohttp.ServerDisconnectedError, httpx.RemoteProtocolError),
+    (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
+    (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
+    (aiohttp.ClientConnectionResetError, httpx.WriteError),
+    (OSError, httpx.ReadError),
+    (aiohttp.ClientError, httpx.ReadError),
+    (RuntimeError, httpx.ReadError),
+    (ValueError, httpx.LocalProtocolError),
+)
+
+
+@contextmanager
+def _in_words_of_httpx() -> Iterator[None]:
+    try:
+        yield
+    except _FAILURES as error:
+        raise _failure(error) from error
+
+
+def _failure(error: Exception) -> httpx.TransportError:
+    kind = next(kind for cause, kind in _KINDS if isinstance(error, cause))
+    # aiohttp's own words have the URL in them, and what the platform sent.
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return kind((cause.strerror if isinstance(cause, OSError) else None) or type(error).__name__)
