@@ -59,7 +59,10 @@ def _run(arguments: argparse.Namespace) -> None:
         settings = load(surface=chosen, surfaces=(chosen,) if chosen else None)
     else:
         settings = load()
-    from gateway import commands
+    from gateway.startup import importing
+
+    with importing():
+        from gateway import commands
 
     match arguments.command:
         case "serve":

@@ -219,7 +219,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     if settings.state_keys_file is None:
         environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
     os.environ.update(environment)
-    config = _uvicorn_config("gateway.commands:worker_app", workers=workers)
+    config = _uvicorn_config("gateway.worker:worker_app", workers=workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:
