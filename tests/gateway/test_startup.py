@@ -2,6 +2,8 @@
 
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,20 @@ def test_a_data_directory_that_cannot_be_is_said_with_its_fix(tmp_path: Path, na
 def test_words_for_people_keep_off_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     say("one", "two")
     assert capsys.readouterr() == ("", "one\ntwo\n")
+
+
+IMPORTED = """
+import gc, sys
+from gateway.startup import importing
+with importing():
+    assert not gc.isenabled()
+    import structlog
+assert gc.isenabled()
+assert "rich.traceback" not in sys.modules
+import rich.traceback
+"""
+
+
+def test_what_a_start_imports_leaves_everything_else_as_it_was() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
