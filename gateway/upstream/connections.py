@@ -9,7 +9,7 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -141,11 +141,21 @@ class _Connections(aiohttp.TCPConnector):
         return None
 
     def _release(self, key: "ConnectionKey", protocol: "ResponseHandler", *, should_close: bool = False) -> None:
-        if should_close and protocol.transport is not None and protocol.transport.get_write_buffer_size():
-            # Closed, it would stay until the platform has read what nobody wants to send any more.
-            protocol.abort()
+        if should_close:
+            _leave(protocol)
         is_full = sum(map(len, self._conns.values())) >= _IDLE
         super()._release(key, protocol, should_close=should_close or is_full)
+
+    def _close(self, *, abort_ssl: bool = False) -> list[Awaitable[object]]:
+        for protocol in self._acquired:
+            _leave(protocol)
+        return super()._close(abort_ssl=abort_ssl)
+
+
+def _leave(protocol: "ResponseHandler") -> None:
+    """Closed, it would stay until the platform has read what nobody wants to send any more."""
+    if protocol.transport is not None and protocol.transport.get_write_buffer_size():
+        protocol.abort()
 
 
 def _has_more_to_say(connection: "Connection") -> bool:
