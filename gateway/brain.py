@@ -232,9 +232,12 @@ class Brain:
             async with self._means.upstream.stream(call, Op.ASK, args) as frames:
                 async for frame in frames:
                     shown = self._without_private(call, frame)
-                    hidden |= _names_in(frame) - _names_in(shown)
+                    if "chunks" in frame:
+                        hidden |= _names_in(frame) - _names_in(shown)
                     # What was not shown is not cited either: a citation quotes it.
-                    if not hidden & {frame.get("chunk_id"), frame.get("document_id")} and visible([frame], own):
+                    if hidden and hidden & {frame.get("chunk_id"), frame.get("document_id")}:
+                        continue
+                    if "path" not in frame or visible([frame], own):
                         yield shown
         except Absent:
             raise GatewayError("not_implemented") from None

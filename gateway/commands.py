@@ -254,7 +254,7 @@ def _uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
 
 def _warm_up() -> None:
     """Do now what the first call would otherwise wait for."""
-    for module in ("key_value.aio.adapters.pydantic", "key_value.aio.stores.memory"):
+    for module in ("key_value.aio.adapters.pydantic", "key_value.aio.stores.memory", "gateway.upstream.connections"):
         importlib.import_module(module)
     # What is alive now lives for ever: keep the collector from walking it on every pass.
     gc.collect()

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from functools import lru_cache
 from urllib.parse import unquote
 
 from gateway.errors import GatewayError
@@ -157,11 +158,13 @@ def document_id(brain: str, path: str) -> str:
     return f"doc_{digest([brain, path])[:24]}"
 
 
+@lru_cache(maxsize=4096)
 def caller_name(subject: str) -> str:
     """A caller in a path: nobody reads from it who that is."""
     return digest(["caller", subject])[:16]
 
 
+@lru_cache(maxsize=4096)
 def private_tree(issuer: str, subject: str) -> str:
     """The folder below `memory/agent/` that is one person's alone, whatever client they use."""
     hashed = hashlib.sha256(f"{issuer}\0{subject}".encode()).digest()

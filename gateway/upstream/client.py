@@ -1,7 +1,6 @@
 """The only module that talks to a platform: one pooled HTTP client, a dialect, and the mapping of failures."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -18,8 +17,9 @@ from gateway.upstream.breaker import Breaker
 from gateway.upstream.budget import Budget
 from gateway.upstream.credentials import Credentials, Endpoint, Static
 from gateway.upstream.detect import Answer, Detector
-from gateway.upstream.dialect import Body, Dialect, Route, json_object, parsed_json
+from gateway.upstream.dialect import Dialect, Route, json_object, parsed_json
 from gateway.upstream.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
+from gateway.upstream.request import parts_of, request_of
 from gateway.upstream.retry import (
     FAILURES,
     NOT_SENT,
@@ -27,10 +27,10 @@ from gateway.upstream.retry import (
     Collided,
     Kind,
     TurnedAway,
+    attempted,
     noted_if_lost,
     raise_if_turned_away,
     raise_if_worth_another,
-    retrying,
 )
 from gateway.upstream.sse import frames
 from gateway.upstream.transport import pooled_client
@@ -170,14 +170,14 @@ class Upstream:
             request.headers["accept-encoding"] = "identity"
             return await self._streams.send(request, stream=True)
 
-        async def attempted() -> tuple[httpx.Response, bytes]:
+        async def answered() -> tuple[httpx.Response, bytes]:
             response = await sent()
             # Some have a page for every path.
             if response.status_code < 300 and not verdict.denies(response, b""):
                 return response, b""
             return response, await _read_whole(response)
 
-        response, body = await self._attempts(call, op, self._deadlines.first_event, attempted)
+        response, body = await self._attempts(call, op, self._deadlines.first_event, answered)
         if response.is_closed:
             raise _refused(op, response, body, verdict)
         return response
@@ -197,34 +197,25 @@ class Upstream:
 
     async def _request(self, call: Call, op: Op, route: Route, args: Args) -> httpx.Request:
         endpoint = await self._endpoint()
-        body = route.encode(args)
-        content, headers = _content(body)
-        headers |= self._headers(endpoint, call)
+        headers = self._headers(endpoint, call)
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if op is Op.ASK else self._deadlines.of(op)
-        return self._http.build_request(
-            route.method,
-            endpoint.url.rstrip("/") + route.fill(args),
-            params=dict(body.params) or None,
-            content=content,
-            files={"file": (body.upload.name, body.upload.body, body.upload.content_type)} if body.upload else None,
-            headers=headers,
-            timeout=httpx.Timeout(seconds, connect=self._deadlines.connect, pool=self._deadlines.connect),
-        )
+        body, connect = route.encode(args), self._deadlines.connect
+        return request_of(route.method, endpoint.url, route.fill(args), body, headers, seconds=seconds, connect=connect)
 
     def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
         return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call)}
 
     async def _exchange(self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict) -> JsonValue:
-        async def attempted() -> tuple[httpx.Response, bytes]:
+        async def answered() -> tuple[httpx.Response, bytes]:
             response = await self._http.send(await self._request(call, op, route, args), stream=True)
             with _understood(op):
                 return response, await _read_whole(response)
 
         lost: list[BaseException] = []
         try:
-            response, body = await self._attempts(call, op, self._seconds_for(call, op), attempted, lost)
+            response, body = await self._attempts(call, op, self._seconds_for(call, op), answered, lost)
             if response.status_code >= 300 or verdict.denies(response, body):
                 raise _refused(op, response, body, verdict)
         except GatewayError as error:
@@ -248,27 +239,28 @@ class Upstream:
         call: Call,
         op: Op,
         seconds: float,
-        attempted: Callable[[], Awaitable[tuple[httpx.Response, bytes]]],
+        answered: Callable[[], Awaitable[tuple[httpx.Response, bytes]]],
         lost: list[BaseException] | None = None,
     ) -> tuple[httpx.Response, bytes]:
         """The answer of the last attempt there was. Those that may have arrived are noted as `lost`."""
         caller, person = call.caller.subject, call.caller.principal.person
         breaker = self._breakers[POLICIES[op].kind]
-        attempts = retrying(op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
+
+        async def once() -> tuple[httpx.Response, bytes]:
+            with breaker.watched(FAILURES, person), noted_if_lost([] if lost is None else lost):
+                response, body = await answered()
+                raise_if_turned_away(response, body)
+            raise_if_worth_another(op, response, body)
+            if is_collision(op, response, body):
+                raise Collided
+            return response, body
+
         self._budget.sent(caller)
         async with self._bounded(op, seconds, person):
             try:
-                async for attempt in attempts:
-                    with attempt:
-                        with breaker.watched(FAILURES, person), noted_if_lost([] if lost is None else lost):
-                            response, body = await attempted()
-                            raise_if_turned_away(response, body)
-                        raise_if_worth_another(op, response, body)
-                        if is_collision(op, response, body):
-                            raise Collided
+                return await attempted(once, op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
             except TurnedAway as last:
                 return last.response, last.body
-        return response, body
 
     def _seconds_for(self, call: Call, op: Op) -> float:
         """What is left of the call's time, which is that of its longest operation; a little, when nothing is."""
@@ -315,21 +307,12 @@ class Upstream:
             due = loop.time() + self._deadlines.idle
 
 
-def _content(body: Body) -> tuple[bytes | None, dict[str, str]]:
-    if body.content is not None:
-        return body.content, {"content-type": "application/octet-stream"}
-    if body.json is None or body.upload is not None:
-        return None, {}
-    text = json.dumps(body.json, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(), {"content-type": "application/json"}
-
-
 async def _read_whole(response: httpx.Response) -> bytes:
     """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it."""
     parts: list[bytes] = []
     size = 0
     async with aclosing(response):
-        async for part in response.aiter_bytes():
+        async for part in parts_of(response):
             size += len(part)
             if size > ANSWER_BYTES:
                 raise GatewayError("upstream_error", "The platform's answer is too large.")

@@ -9,8 +9,8 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,7 +80,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         """The answer to a request, its body still to come."""
         if self._session is None:
             self._session = _session()
-        with _in_words_of_httpx():
+        try:
             arguments: dict[str, Any] = {
                 "headers": [(name.decode("ascii"), value.decode("ascii")) for name, value in _headers(request)],
                 "timeout": _timeout(timeouts.get("connect"), timeouts.get("read")),
@@ -90,12 +90,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             url = URL(_address(request.url), encoded=True)
             if (whole := _small(request)) is not None:
                 return await self._session.request(request.method, url, data=whole or None, **arguments)
-            try:
-                async with asyncio.timeout(None) as clock:
-                    parts = _parts(request, clock, timeouts.get("write"))
-                    return await self._session.request(request.method, url, data=parts, **arguments)
-            except TimeoutError:
-                raise httpx.WriteTimeout("the platform stopped reading") from None
+            async with asyncio.timeout(None) as clock:
+                parts = _parts(request, clock, timeouts.get("write"))
+                return await self._session.request(request.method, url, data=parts, **arguments)
+        except TimeoutError:
+            # aiohttp's own were put in other words below.
+            raise httpx.WriteTimeout("the platform stopped reading") from None
+        except _FAILURES as error:
+            raise _failure(error) from error
 
 
 class _Body(httpx.AsyncByteStream):
@@ -139,11 +141,21 @@ class _Connections(aiohttp.TCPConnector):
         return None
 
     def _release(self, key: "ConnectionKey", protocol: "ResponseHandler", *, should_close: bool = False) -> None:
-        if should_close and protocol.transport is not None and protocol.transport.get_write_buffer_size():
-            # Closed, it would stay until the platform has read what nobody wants to send any more.
-            protocol.abort()
+        if should_close:
+            _leave(protocol)
         is_full = sum(map(len, self._conns.values())) >= _IDLE
         super()._release(key, protocol, should_close=should_close or is_full)
+
+    def _close(self, *, abort_ssl: bool = False) -> list[Awaitable[object]]:
+        for protocol in self._acquired:
+            _leave(protocol)
+        return super()._close(abort_ssl=abort_ssl)
+
+
+def _leave(protocol: "ResponseHandler") -> None:
+    """Closed, it would stay until the platform has read what nobody wants to send any more."""
+    if protocol.transport is not None and protocol.transport.get_write_buffer_size():
+        protocol.abort()
 
 
 def _has_more_to_say(connection: "Connection") -> bool:
@@ -247,8 +259,10 @@ def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
 
 async def _sent_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """aiohttp sends a GET, PUT or DELETE again when a kept connection breaks: not when it does not hear of that."""
-    with _in_words_of_httpx():
+    try:
         return await handler(request)
+    except _FAILURES as error:
+        raise _failure(error) from error
 
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
@@ -267,14 +281,6 @@ _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = 
     (RuntimeError, httpx.ReadError),
     (ValueError, httpx.LocalProtocolError),
 )
-
-
-@contextmanager
-def _in_words_of_httpx() -> Iterator[None]:
-    try:
-        yield
-    except _FAILURES as error:
-        raise _failure(error) from error
 
 
 def _failure(error: Exception) -> httpx.TransportError:

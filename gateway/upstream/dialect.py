@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from gateway.operations import Args, JsonObject, JsonValue, Op
@@ -135,7 +135,7 @@ def parsed_json(text: bytes | str) -> JsonValue:
     """
     text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = _READER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
@@ -151,6 +151,10 @@ def _no_number(name: str) -> JsonValue:
 def _finite(text: str) -> float:
     """1e999 is JSON, and no number that could be passed on."""
     return number if math.isfinite(number := float(text)) else _no_number(text)
+
+
+# One for all: json.loads would make one for each text.
+_READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
 
 
 def _is_deep(value: JsonValue) -> bool:

@@ -10,11 +10,11 @@ All within the deadline of the call, and within the budget of the platform and o
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
@@ -24,6 +24,7 @@ from gateway.upstream.refusal import is_own_answer, retry_after
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _MAYBE_SENT = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
+T = TypeVar("T")
 _LONGEST_WAIT: Final = 30.0
 _JITTER: Final = 1.1
 _BACKOFF: Final = wait_random_exponential(multiplier=0.1, max=2)
@@ -131,6 +132,23 @@ def noted_if_lost(lost: list[BaseException]) -> Iterator[None]:
         if not (isinstance(error, TurnedAway) and error.is_refusal):
             lost.append(error)
         raise
+
+
+async def attempted(once: Callable[[], Awaitable[T]], op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> T:
+    """What comes of an operation within so many seconds, once or as often as is worth it."""
+    started = time.monotonic()
+    try:
+        return await once()
+    except (httpx.TransportError, TurnedAway, Collided) as error:
+        failed: Exception | None = error
+    # The first attempt mostly succeeds, and the mechanics of retrying take longer than the rest of it.
+    async for attempt in retrying(op, seconds=seconds - (time.monotonic() - started), may_repeat=may_repeat):
+        with attempt:
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            answer = await once()
+    return answer
 
 
 def retrying(op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> AsyncRetrying:

@@ -17,6 +17,7 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 from gateway.errors import CATALOGUE, StreamBroken
 from gateway.operations import JsonObject
 from gateway.upstream.dialect import parsed_json
+from gateway.upstream.request import parts_of
 
 # Some platforms send the whole text of every note they looked at in one event.
 EVENT_BYTES = 48 * 1024 * 1024
@@ -125,7 +126,7 @@ class _Clean(httpx.AsyncByteStream):
 async def _unmarked(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """What a response says, after the byte order mark it may begin with, however that is cut."""
     head: bytes | None = b""
-    async for chunk in response.aiter_bytes():
+    async for chunk in parts_of(response):
         if head is not None:
             chunk = head + chunk
             if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):
@@ -152,7 +153,7 @@ def _size(text: object) -> int:
 async def _whole(response: httpx.Response) -> JsonObject:
     body = bytearray()
     try:
-        async for chunk in response.aiter_bytes():
+        async for chunk in parts_of(response):
             body += chunk
             if len(body) > WHOLE_BYTES:
                 raise StreamBroken("upstream_error", "The platform's answer is too large.")

@@ -1,19 +1,37 @@
 """The HTTP client of a platform, and the one line that says what carries its requests."""
 
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 
 import httpx
 
 
 def pooled_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
     """A client that carries nothing from one caller to the next: no cookies, no default credentials."""
-    return httpx.AsyncClient(
-        transport=transport or _WhenUsed(),
-        follow_redirects=False,
-        trust_env=False,
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        timeout=httpx.Timeout(30, connect=5, pool=5),
-    )
+    return _Straight(transport or _WhenUsed())
+
+
+class _Straight(httpx.AsyncClient):
+    """Hands a request to the transport, and its answer back.
+
+    What httpx does in between is not wanted here: cookies are kept, redirects followed, credentials taken out of URLs.
+    It takes longer than the request itself.
+    """
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        super().__init__(transport=transport, trust_env=False, timeout=httpx.Timeout(30, connect=5, pool=5))
+        self._straight = transport
+
+    async def send(self, request: httpx.Request, *, stream: bool = False, **_: Any) -> httpx.Response:
+        if "timeout" not in request.extensions:
+            request.extensions["timeout"] = self.timeout.as_dict()
+        response = await self._straight.handle_async_request(request)
+        response.request = request
+        if not stream:
+            try:
+                await response.aread()
+            finally:
+                await response.aclose()
+        return response
 
 
 class _WhenUsed(httpx.AsyncBaseTransport):

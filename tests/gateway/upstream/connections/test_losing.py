@@ -257,7 +257,11 @@ async def stuck() -> AsyncIterator[tuple[Peer, asyncio.Event]]:
 
     async with peering(Peer(at_once=at_once)) as peer:
         before = len(os.listdir("/dev/fd"))
-        yield peer, begun
+        try:
+            yield peer, begun
+        except BaseException:
+            over.set()
+            raise
         async with asyncio.timeout(10):
             # The peer's own end is still there.
             while len(os.listdir("/dev/fd")) > before + 1:  # noqa: ASYNC110 - nothing tells of it
@@ -308,6 +312,20 @@ async def test_who_leaves_while_sending_closes_the_connection(http: httpx.AsyncC
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
+
+
+async def test_closing_the_client_waits_for_nobody_who_does_not_read() -> None:
+    async with stuck() as (peer, begun):
+        http = pooled_client()
+        request = asyncio.ensure_future(http.put(peer.url, content=LARGE))
+        await begun.wait()
+        # More turns than parts: by then the system holds all that it can.
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await http.aclose()
+            with pytest.raises(MAYBE_SENT):
+                await request
 
 
 async def test_who_leaves_while_waiting_closes_the_connection(http: httpx.AsyncClient) -> None:
