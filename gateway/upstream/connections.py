@@ -1,4 +1,4 @@
-"""httpx's requests over aiohttp's connections, which take a tenth of the CPU of httpx's own.
+"""httpx's requests over aiohttp's connections, which take a fraction of the CPU of httpx's own.
 
 aiohttp is told to do nothing by itself: no cookies, no redirects, no headers, no unpacking, no environment, no second
 sending. What it does otherwise than httpx is put right here: what a failure says of a request that may have arrived,
