@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Before FastMCP is imported: its own logging and its update check are not wanted here.
     os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
+    os.environ.setdefault("FASTMCP_TELEMETRY_MODE", "off")
     from gateway.settings import BadSetting
     from gateway.startup import CannotStart
 
