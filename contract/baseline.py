@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from contract.outcome import Result
 from contract.words import cut
+
+ABSENT: Final = object()
 
 
 class BadBaseline(Exception):
@@ -24,9 +27,13 @@ def read(path: Path) -> dict[str, str]:
         raise BadBaseline(f"{path} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadBaseline(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    failures = (written or {}).get("failures") if isinstance(written or {}, dict) else None
-    if not isinstance(failures, dict) or not all(isinstance(reason, str) for reason in failures.values()):
+    failures = written.get("failures", ABSENT) if isinstance(written, dict) else ABSENT
+    failures = {} if failures is None else failures
+    if not isinstance(failures, dict):
         raise BadBaseline(f"{path} should hold `failures:`, an object of case ids and reasons")
+    for name, reason in failures.items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise BadBaseline(f"{path} should say why {name} fails")
     return {str(name): reason for name, reason in failures.items()}
 
 

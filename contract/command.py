@@ -2,8 +2,11 @@
 
 import argparse
 import asyncio
+import os
+import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,7 +15,7 @@ import httpx
 
 from contract import baseline, case, report
 from contract.mcp_target import McpTarget
-from contract.outcome import Result, Run, Unreachable
+from contract.outcome import Result, Run, Unchecked
 from contract.pipe import PipeSession
 from contract.rpc import HANDSHAKE, MODERN, HttpSession
 from contract.runner import AT_ONCE, run, run_calls
@@ -24,7 +27,8 @@ _EPILOG: Final = (
 )
 # What is told where nobody watches: every tenth part of the way.
 _PARTS: Final = 10
-# One vocabulary needs a project to be named; over stdio the environment does.
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# One vocabulary needs a project to be named: by a header, or by the environment of a command.
 PROJECT: Final = "contract"
 
 
@@ -35,12 +39,16 @@ class _Wrong(Exception):
 def main(argv: Sequence[str] | None = None, program: str = "python -m contract") -> int:
     arguments = _parser(program).parse_args(argv)
     try:
+        _refuse_what_does_nothing(arguments)
         return _check(arguments) if arguments.verb == "check" else _record(arguments)
-    except (_Wrong, Unreachable, case.BadCase, baseline.BadBaseline) as error:
+    except Unchecked as error:
+        sys.stdout.write(report.unchecked(_target(arguments), str(error), as_json=getattr(arguments, "json", False)))
+        return 2
+    except (_Wrong, case.BadCase, baseline.BadBaseline) as error:
         sys.stderr.write(f"contract: {error}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("contract: stopped; brains whose names begin with contract- may be left\n")
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.stderr.write("contract: stopped; brains that the run made may be left, most of them named contract-…\n")
         return 130
 
 
@@ -55,8 +63,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         _add_target(verb)
     check.add_argument("--baseline", type=Path, metavar="FILE", help="failures that are expected")
     check.add_argument("--json", action="store_true", help="for machines, on standard output")
-    check.add_argument("--junit", type=Path, metavar="FILE", help="for CI, beside the card")
-    record.add_argument("--output", type=Path, metavar="FILE", help="where to (default: standard output)")
+    check.add_argument("--junit", type=_writable, metavar="FILE", help="for CI, beside the card")
+    record.add_argument("--output", type=_writable, metavar="FILE", help="where to (default: standard output)")
     return parser
 
 
@@ -65,7 +73,7 @@ def _add_target(verb: argparse.ArgumentParser) -> None:
     target.add_argument("--http", metavar="URL", help="a platform: where it is, without /v1")
     target.add_argument("--mcp", metavar="URL", help="a server of the tools, over Streamable HTTP")
     target.add_argument("--mcp-command", metavar="CMD", help="a server of the tools, over stdio")
-    verb.add_argument("--token", help="bearer token for it")
+    verb.add_argument("--token", type=_token, help="bearer token for it")
     verb.add_argument("--header", type=_header, action="append", default=[], help="with --mcp, as 'X-Brain: tea'")
     verb.add_argument("--wire", choices=(MODERN, HANDSHAKE), help="revision of MCP (default: the newest it knows)")
     verb.add_argument("--page", metavar="URL", help="a page that the target can fetch, for ingest by URL")
@@ -91,7 +99,24 @@ def _record(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
     else:
         arguments.output.write_text(text, encoding="utf-8")
+        failed = sum(one.outcome == "failed" for one in done.results)
+        sys.stderr.write(f"{failed} failures written to {arguments.output}; say there why each is so\n")
     return 0
+
+
+def _target(arguments: argparse.Namespace) -> str:
+    return str(arguments.http or arguments.mcp or arguments.mcp_command)
+
+
+def _refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
+    """Whoever gives an option believes that it counts."""
+    kind = next(name for name in ("http", "mcp", "mcp_command") if getattr(arguments, name) is not None)
+    useless = {"http": ("wire", "header", "folder"), "mcp": (), "mcp_command": ("token", "header")}[kind]
+    for name in useless:
+        if getattr(arguments, name):
+            raise _Wrong(f"--{name} means nothing with --{kind.replace('_', '-')}")
+    if not _target(arguments).strip():
+        raise _Wrong(f"--{kind.replace('_', '-')} is empty")
 
 
 def _known(arguments: argparse.Namespace) -> set[str]:
@@ -99,7 +124,16 @@ def _known(arguments: argparse.Namespace) -> set[str]:
 
 
 def _run(arguments: argparse.Namespace) -> Run[Any]:
-    return asyncio.run(_on_platform(arguments) if arguments.http else _on_server(arguments))
+    return asyncio.run(_until_told_to_stop(_on_platform(arguments) if arguments.http else _on_server(arguments)))
+
+
+async def _until_told_to_stop(run: Coroutine[Any, Any, Run[Any]]) -> Run[Any]:
+    """A job that is cancelled is told by SIGTERM: what the run made is taken away then too."""
+    task = asyncio.current_task()
+    assert task is not None
+    if os.name == "posix":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await run
 
 
 async def _on_platform(arguments: argparse.Namespace) -> Run[Any]:
@@ -121,7 +155,7 @@ async def _on_server(arguments: argparse.Namespace) -> Run[Any]:
 
 def _session(arguments: argparse.Namespace, client: httpx.AsyncClient) -> HttpSession | PipeSession:
     if arguments.mcp_command:
-        return PipeSession(arguments.mcp_command, arguments.wire)
+        return PipeSession(arguments.mcp_command, arguments.wire, {"MEMOAI_PROJECT": PROJECT, **os.environ})
     headers = {"x-memoai-project": PROJECT, **dict(arguments.header)}
     if arguments.token:
         headers["authorization"] = f"Bearer {arguments.token}"
@@ -167,10 +201,23 @@ def _count(text: str) -> int:
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
+    name, _, value = text.partition(":")
+    if not _HEADER.fullmatch(name) or not value.strip().isascii() or not value.strip().isprintable():
         raise argparse.ArgumentTypeError("a header as 'Name: value'")
-    return name.strip().lower(), value.strip()
+    return name.lower(), value.strip()
+
+
+def _token(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise argparse.ArgumentTypeError("one word of ASCII characters")
+    return text
+
+
+def _writable(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError("a file that can be written")
+    return path
 
 
 def _folder(text: str) -> Path:

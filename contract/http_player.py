@@ -26,8 +26,15 @@ class HttpPlayer:
         self._unknown_route: Answer | None = None
         self._silent = 0
 
+    @property
+    def told(self) -> str:
+        return self._target.told
+
     async def prepare(self) -> None:
-        """Whatever is wrong with the target here becomes the failure of the cases that need it."""
+        """A brain that cannot be made is the failure of the cases that need it.
+
+        Raises: Unchecked.
+        """
         try:
             await self._target.recognise()
             self._shared = await self._target.make_brain("shared")

@@ -134,8 +134,21 @@ def _match(expression: str, seen: Any, at: str) -> Iterator[str]:
 
 def _contains(wanted: list[Any], seen: Any, at: str) -> Iterator[str]:
     for part in wanted:
-        if not _holds(part, seen):
+        if _holds(part, seen):
+            continue
+        if (item := _namesake(part, seen)) is not None:
+            # What is wrong with the one that was meant says more than the whole list.
+            yield from _compare(part, item, f"{at}[{item['name']}]")
+        else:
             yield f"{at} should contain {shown(part)}, and is {shown(seen)}"
+
+
+def _namesake(part: Any, seen: Any) -> dict[str, Any] | None:
+    """The item of a list with the name that is asked for."""
+    name = part.get("name") if isinstance(part, dict) else None
+    if not isinstance(name, str) or not isinstance(seen, list):
+        return None
+    return next((item for item in seen if isinstance(item, dict) and item.get("name") == name), None)
 
 
 def _lacks(unwanted: list[Any], seen: Any, at: str) -> Iterator[str]:

@@ -24,18 +24,22 @@ from contract.words import cut, shown
 class McpPlayer:
     def __init__(self, target: McpTarget) -> None:
         self._target = target
-        self._no_server: NoAnswer | None = None
         self._no_brain: NoBrain | None = None
         self._shared: str | None = None
         self._silent = 0
 
+    @property
+    def told(self) -> str:
+        return self._target.told
+
     async def prepare(self) -> None:
-        """Whatever is wrong with the server here becomes the failure of the cases that need it."""
+        """A brain that cannot be made is the failure of the cases that need it.
+
+        Raises: Unchecked.
+        """
+        await self._target.recognise()
         try:
-            await self._target.recognise()
             self._shared = await self._target.make_brain("shared")
-        except NoAnswer as error:
-            self._no_server = error
         except NoBrain as error:
             self._no_brain = error
 
@@ -48,12 +52,10 @@ class McpPlayer:
             return "needs a page that the server can fetch; none was given"
         if case.needs == "folder" and self._target.folder is None:
             return "needs a folder that the server can read; none was given"
-        missing = sorted(case.tools - self._target.tools.keys()) if self._no_server is None else []
+        missing = sorted(case.tools - self._target.tools.keys())
         return f"the server has no tool {missing[0]}" if missing else None
 
     async def play(self, case: CallCase) -> None:
-        if self._no_server is not None:
-            raise Failed(Failure("the server", "a session and a list of tools", str(self._no_server)))
         names = await self._names(case)
         files = filled({name: file.model_dump() for name, file in case.files.items()}, names)
         with _written(files, self._target.folder, names["unique"]):

@@ -31,6 +31,10 @@ class Target(Protocol):
     def told(self) -> str:
         """What it is, in one sentence."""
 
+    @property
+    def leftovers(self) -> list[str]:
+        """What the run leaves behind, in sentences."""
+
     def facts(self) -> Mapping[str, Any]:
         """The same for machines."""
 
@@ -80,8 +84,8 @@ class NoBrain(Exception):
     """The target made no brain for the run; the text is one sentence."""
 
 
-class Unreachable(Exception):
-    """Nobody is there to be checked; the text is one sentence."""
+class Unchecked(Exception):
+    """Nothing could be checked: nobody is there, or somebody else; the text is one sentence without its full stop."""
 
 
 Told: TypeAlias = Callable[[Result, int, int], None]

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +17,7 @@ from contract.rpc import MODERN, SETUP_SECONDS, JsonObject, Reply, enveloped, op
 from contract.words import cut
 
 GRACE_SECONDS: Final = 5.0
+LAST_SECONDS: Final = 1.0
 _NO_SUCH_METHOD: Final = -32601
 
 
@@ -32,6 +34,7 @@ class PipeSession:
 
     command: str
     wanted: str | None = None
+    environment: Mapping[str, str] | None = None
     version: str | None = None
     setup_seconds: float = SETUP_SECONDS
     _process: asyncio.subprocess.Process | None = None
@@ -48,6 +51,7 @@ class PipeSession:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LARGEST_ANSWER,
+                env=self.environment,
                 # With its children: what they leave is ended with it.
                 start_new_session=True,
             )
@@ -92,12 +96,12 @@ class PipeSession:
         assert self._process is not None
         assert self._process.stdin is not None
         if self._process.returncode is not None or self._process.stdin.is_closing():
-            raise self._ended()
+            raise await self._ended()
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
         except OSError as error:
-            raise self._ended() from error
+            raise await self._ended() from error
 
     async def _read(self) -> None:
         assert self._process is not None
@@ -113,9 +117,10 @@ class PipeSession:
                 await self._take(message)
         except ValueError:
             self._last_words.append(f"a line longer than {LARGEST_ANSWER} bytes")
+        ended = await self._ended()
         for waiting in self._waiting.values():
             if not waiting.answer.done():
-                waiting.answer.set_exception(self._ended())
+                waiting.answer.set_exception(ended)
 
     async def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -151,6 +156,12 @@ class PipeSession:
             while line := await self._process.stderr.readline():
                 self._last_words.append(cut(line.decode("utf-8", "replace").strip()))
 
-    def _ended(self) -> NoAnswer:
+    async def _ended(self) -> NoAnswer:
+        """Told once it has said all it had to say, as long as that does not take long."""
+        assert self._process is not None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), LAST_SECONDS)
+            await asyncio.wait(self._reading[1:], timeout=LAST_SECONDS)
+        code = "" if self._process.returncode is None else f" with status {self._process.returncode}"
         said = " / ".join(self._last_words)
-        return NoAnswer(f"the command ended{f', and said: {said}' if said else ''}", dead=True)
+        return NoAnswer(f"the command ended{code}{f', and said: {said}' if said else ''}", dead=True)

@@ -38,33 +38,42 @@ class Report:
 
     def text(self) -> str:
         parts = [_told(result) for result in self.failed]
-        parts += [f"STALE  {name}\n  in the baseline, and not a failure any more: take it out" for name in self.stale]
+        parts += [f"STALE  {name}\n  {self._why_stale(name)}: take it out" for name in self.stale]
         return "\n\n".join([*parts, self._card()]) + "\n"
+
+    def _why_stale(self, name: str) -> str:
+        return "in the baseline, and not a failure any more" if name in self.known else "in the baseline, and no case"
 
     def _card(self) -> str:
         target = self.run.target
         lines = [f"{target.told}."]
         lines += _table(self.run.results)
-        if self.expected:
-            known = sum(r.outcome == "failed" and r.case.id in self.expected for r in self.run.results)
-            lines.append(f"{known} of the failures are expected by the baseline.")
+        if known := self._known_failures():
+            lines.append(f"{_some(known, 'of the failures is', 'of the failures are')} expected by the baseline.")
         if self.run.left_out:
-            lines.append(f"{self.run.left_out} cases do not apply to it.")
+            lines.append(f"{_some(self.run.left_out, 'case does', 'cases do')} not apply to it.")
         reasons = Counter(r.why for r in self.run.results if r.outcome == "not supported")
         lines += [f"Not supported, {number}: {why}." for why, number in sorted(reasons.items())]
-        if target.left:
-            lines.append(f"Brains that could not be deleted: {', '.join(target.left)}")
+        lines += target.leftovers
         return "\n".join([*lines, self._verdict()])
+
+    def _known_failures(self) -> int:
+        return sum(r.outcome == "failed" and r.case.id in self.expected for r in self.run.results)
 
     def _verdict(self) -> str:
         musts = sum(result.case.requirement == "must" for result in self.failed)
         shoulds = len(self.failed) - musts
-        if self.holds:
-            return "All musts hold." + (f" {shoulds} shoulds do not." if shoulds else "")
-        told = [f"{musts} musts do not hold"] if musts else []
-        told += [f"{shoulds} shoulds do not hold"] if shoulds else []
-        told += [f"{len(self.stale)} entries of the baseline are stale"] if self.stale else []
-        return f"The contract is not kept: {', '.join(told)}."
+        told = [f"{_some(musts, 'must does', 'musts do')} not hold"] if musts else []
+        told += [f"{_some(shoulds, 'should does', 'shoulds do')} not hold"] if shoulds else []
+        told += (
+            [f"{_some(len(self.stale), 'entry of the baseline is', 'entries of the baseline are')} stale"]
+            if self.stale
+            else []
+        )
+        if not self.holds:
+            return f"The contract is not kept: {', '.join(told)}."
+        known = f", but for {self._known_failures()} of the baseline" if self._known_failures() else ""
+        return f"All musts hold{known}." + (f" {told[0]}." if told else "")
 
     def json(self) -> str:
         target = self.run.target
@@ -107,7 +116,8 @@ class Report:
                     continue
                 if result in self.failed and result.case.requirement == "must":
                     failed += 1
-                    xml.SubElement(made, "failure", message=_plain(result.case.what)).text = _plain(_told(result))
+                    expected = result.failure.expected if result.failure else result.case.what
+                    xml.SubElement(made, "failure", message=_plain(expected)).text = _plain(_told(result))
                 else:
                     skipped += 1
                     xml.SubElement(made, "skipped", message=_plain(result.why or _told(result)))
@@ -133,11 +143,17 @@ def _told(result: Result) -> str:
 
 
 def _table(results: list[Result]) -> list[str]:
-    lines = [f"{'':12}{'passed':>8}{'failed':>8}{'not supported':>16}"]
-    for area, some in [*_by_area(results).items(), ("all", results)]:
+    areas = [*_by_area(results).items(), ("all", results)]
+    width = max(len(area) for area, _ in areas) + 2
+    lines = [f"{'':{width}}{'passed':>8}{'failed':>8}{'not supported':>16}"]
+    for area, some in areas:
         counts = Counter(result.outcome for result in some)
-        lines.append(f"{area:12}{counts['passed']:>8}{counts['failed']:>8}{counts['not supported']:>16}")
+        lines.append(f"{area:{width}}{counts['passed']:>8}{counts['failed']:>8}{counts['not supported']:>16}")
     return lines
+
+
+def _some(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _by_area(results: list[Result]) -> dict[str, list[Result]]:
@@ -148,3 +164,12 @@ def _by_area(results: list[Result]) -> dict[str, list[Result]]:
 def _plain(text: str) -> str:
     """XML has no place for control characters, however they are written."""
     return CONTROL.sub(lambda found: found.group() if found.group() == "\n" else "?", text)
+
+
+def unchecked(target: str, problem: str, *, as_json: bool) -> str:
+    """What is said of a target of which nothing could be checked."""
+    if as_json:
+        return (
+            json.dumps({"target": target, "holds": False, "problem": problem, "cases": []}, ensure_ascii=False) + "\n"
+        )
+    return f"{problem}.\nNo case was run, so nothing is known of the contract here.\n"

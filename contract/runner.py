@@ -9,7 +9,7 @@ from contract.case import Case
 from contract.http_player import HttpPlayer
 from contract.mcp_player import McpPlayer
 from contract.mcp_target import McpTarget
-from contract.outcome import Failed, Failure, Judged, NoBrain, NotSupported, Result, Run, Told
+from contract.outcome import Failed, Failure, Judged, NoBrain, NotSupported, Result, Run, Told, Unchecked
 from contract.targets import HttpTarget
 from contract.words import cut
 
@@ -20,6 +20,8 @@ Kind = TypeVar("Kind", bound=Judged, contravariant=True)
 class Player(Protocol[Kind]):
     """Knows how to send the steps of one kind of case."""
 
+    @property
+    def told(self) -> str: ...
     async def prepare(self) -> None: ...
     def applies(self, case: Kind) -> bool: ...
     def lacks(self, case: Kind) -> str | None: ...
@@ -31,7 +33,7 @@ async def run(
 ) -> Run[HttpTarget]:
     """Every case that the platform's dialect has; its brains are gone afterwards where it lets them go.
 
-    Raises: Unreachable.
+    Raises: Unchecked.
     """
     try:
         results, left_out = await _played(HttpPlayer(target), cases, at_once, tell)
@@ -45,7 +47,7 @@ async def run_calls(
 ) -> Run[McpTarget]:
     """Every case of the vocabulary that the server has. No tool deletes a brain: the one of the run is left.
 
-    Raises: Unreachable.
+    Raises: Unchecked.
     """
     try:
         results, left_out = await _played(McpPlayer(target), cases, at_once, tell)
@@ -59,6 +61,8 @@ async def _played(
 ) -> tuple[list[Result], int]:
     await player.prepare()
     chosen = [case for case in cases if player.applies(case)]
+    if not chosen:
+        raise Unchecked(f"{player.told}, and none of the {len(cases)} cases that were chosen is about that")
     results: list[Result] = []
     room = asyncio.Semaphore(at_once)
 

@@ -10,7 +10,7 @@ import httpx
 
 from contract.case import Dialect, Request
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
-from contract.outcome import NoBrain, Unreachable
+from contract.outcome import NoBrain, Unchecked
 from contract.words import shown
 
 SETUP_SECONDS: Final = 15.0
@@ -34,6 +34,11 @@ class HttpTarget:
     def told(self) -> str:
         return f"{self.url} speaks the {self.dialect} dialect"
 
+    @property
+    def leftovers(self) -> list[str]:
+        """What the run leaves behind, in sentences."""
+        return [f"Brains that could not be deleted: {', '.join(self.left)}"] if self.left else []
+
     def facts(self) -> dict[str, str]:
         return {"target": self.url, "dialect": self.dialect}
 
@@ -44,11 +49,15 @@ class HttpTarget:
     async def recognise(self) -> None:
         """Find the dialect by how brains are listed; where there are none, by how they are made.
 
-        Raises: NoBrain, Unreachable.
+        Raises: NoBrain, Unchecked.
         """
-        listed = await self._setup(Request(method="GET", path="/v1/brains"))
+        listed = await self._first_answer()
+        if listed.status in (401, 403):
+            raise Unchecked(f"{self.url} wants another token: GET /v1/brains answered {listed.told()}")
         if listed.status != 200 or not isinstance(listed.json(), dict):
-            raise NoBrain(f"GET /v1/brains should list the brains, and answered {listed.told()}")
+            raise Unchecked(
+                f"{self.url} is no platform: GET /v1/brains should list brains, and answered {listed.told()}"
+            )
         items = listed.json().get("items")
         known = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         if any("brainId" in item and "id" not in item for item in known):
@@ -101,11 +110,18 @@ class HttpTarget:
         if not gone:
             self.left.append(brain)
 
-    async def _setup(self, request: Request) -> Answer:
+    async def _first_answer(self) -> Answer:
+        request = Request(method="GET", path="/v1/brains")
         try:
             return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
         except NoConnection as error:
-            raise Unreachable(f"nobody is at {self.url}: {error}") from error
+            raise Unchecked(f"nobody is at {self.url}: {error}") from error
+        except NoAnswer as error:
+            raise Unchecked(f"{self.url} is no platform: GET /v1/brains: {error}") from error
+
+    async def _setup(self, request: Request) -> Answer:
+        try:
+            return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
         except NoAnswer as error:
             raise NoBrain(f"{request.method} {request.path}: {error}") from error
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import yaml
-from starlette.types import ASGIApp
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.case import Case
 from contract.outcome import Result, Run
@@ -61,6 +62,20 @@ def check_app(app: ASGIApp, cases: Sequence[Case], token: str | None = TOKEN) ->
     """The same without a socket between."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return check("http://platform.test", cases, transport=transport, token=token)
+
+
+def knowable(app: ASGIApp) -> ASGIApp:
+    """The application, with just so much of a platform that a run begins."""
+
+    async def known(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != "/v1/brains":
+            await app(scope, receive, send)
+        elif scope["method"] == "GET":
+            await JSONResponse({"items": []})(scope, receive, send)
+        else:
+            await JSONResponse({"id": "brn_1"}, 201)(scope, receive, send)
+
+    return known
 
 
 def failures(done: Run[Any]) -> dict[str, Result]:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import shlex
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from starlette.routing import Route
 
 from contract import case, judge_call, pipe
 from contract.call import CallCase, CallExpect
-from contract.outcome import Run, Unreachable
+from contract.command import main
+from contract.mcp_target import McpTarget
+from contract.outcome import Run, Unchecked
 from contract.pipe import PipeSession
 from contract.report import Report
 from contract.rpc import HANDSHAKE, MODERN, Reply
@@ -132,10 +135,37 @@ def has_a_card(done: Run[Any], cases: int) -> None:
     assert json.loads(report.json())["holds"] is False
 
 
+def after_it_is_known(behave: Callable[[socket.socket], None]) -> Callable[[socket.socket, bytes], None]:
+    """A server that tells of its tools as it should, and misbehaves when they are called."""
+
+    def serve(peer: socket.socket, asked: bytes) -> None:
+        if b'"tools/call"' in asked:
+            behave(peer)
+            return
+        message = json.loads(asked.partition(b"\r\n\r\n")[2])
+        tools = [{"name": "memory_search", "inputSchema": {"type": "object"}}]
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": message["id"], "result": {"tools": tools, "protocolVersion": HANDSHAKE}}
+        )
+        head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close"
+        peer.sendall(f"{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+
+    return serve
+
+
 @pytest.mark.parametrize("name", BEHAVIOURS)
 def test_a_server_that_misbehaves_ends_with_a_card(name: str) -> None:
-    with misbehaving(BEHAVIOURS[name]) as url:
+    with misbehaving(after_it_is_known(BEHAVIOURS[name])) as url:
         has_a_card(check_calls(url, [case_of(SEARCH)] * 3, seconds=0.3), 3)
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_what_is_no_server_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with misbehaving(lambda peer, _asked: BEHAVIOURS[name](peer)) as url:
+        assert main(["check", "--mcp", url, "--timeout", "0.3"]) == 2
+    told = capsys.readouterr().out
+    assert told.startswith(f"{url} is no server of MCP, or lets nobody in: ")
+    assert told.endswith(".\nNo case was run, so nothing is known of the contract here.\n")
 
 
 HELLO = """
@@ -153,11 +183,17 @@ for line in sys.stdin:
     elif number is not None:
         say(id=number, error={"code": -32601, "message": "no such method"})
 """
+NO_SERVERS = {
+    "ends at once": ("import sys; sys.exit(3)", "the command ended with status 3"),
+    "says something else and ends": ("print('welcome')", "the command ended with status 0, and said: welcome"),
+    "complains and ends": ("import sys; sys.exit('boom')", "the command ended with status 1, and said: boom"),
+    "never answers": ("import sys; sys.stdin.read()", "there was no answer within 1 seconds"),
+    "talks for ever": (
+        "import itertools\nfor n in itertools.count(): print('tea' * 99)",
+        "there was no answer within 1 seconds",
+    ),
+}
 COMMANDS = {
-    "ends at once": "pass",
-    "says something else and ends": "print('welcome')",
-    "never answers": "import sys; sys.stdin.read()",
-    "talks for ever": "import itertools\nfor n in itertools.count(): print('tea' * 99)",
     "answers no JSON": HELLO.replace("CALLED", "print('tea', flush=True)"),
     "answers a list": HELLO.replace("CALLED", "print('[1]', flush=True)"),
     "answers deep JSON": HELLO.replace("CALLED", "print('[' * 100_000, flush=True)"),
@@ -183,17 +219,25 @@ def test_a_command_that_misbehaves_ends_with_a_card(name: str) -> None:
     has_a_card(check_command(command_of(COMMANDS[name]), [case_of(SEARCH)] * 3, seconds=1), 3)
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", NO_SERVERS)
+def test_a_command_that_is_no_server_is_one_sentence(name: str) -> None:
+    program, sentence = NO_SERVERS[name]
+    with pytest.raises(Unchecked, match=f"is no server of MCP, or lets nobody in: {sentence}"):
+        check_command(command_of(program), [case_of(SEARCH)], seconds=1)
+
+
 def test_the_last_words_of_a_command_are_told() -> None:
     (result,) = check_command(command_of(COMMANDS["ends when it is called"]), [case_of(SEARCH)]).results
     assert result.failure is not None
     assert result.failure.request == 'memory_search {"query": "tea"}'
-    assert result.failure.seen == "the command ended, and said: out of tea"
+    assert result.failure.seen == "the command ended with status 1, and said: out of tea"
 
 
 def test_nobody_there_is_one_sentence() -> None:
-    with pytest.raises(Unreachable, match="nobody is at no-such-program: the command cannot be started"):
+    with pytest.raises(Unchecked, match="nobody is at no-such-program: the command cannot be started"):
         check_command("no-such-program", [case_of(SEARCH)])
-    with pytest.raises(Unreachable, match=r"nobody is at http://127\.0\.0\.1:9/mcp: there was no connection"):
+    with pytest.raises(Unchecked, match=r"nobody is at http://127\.0\.0\.1:9/mcp: there was no connection"):
         check_calls("http://127.0.0.1:9/mcp", [case_of(SEARCH)])
 
 
@@ -243,8 +287,8 @@ def test_the_newest_revision_that_both_know_is_spoken(modern: bool, version: str
         done = check_calls(f"{url}/mcp", [case_of(SEARCH)])
         assert [one.outcome for one in done.results] == ["passed"]
         assert done.target.session.version == version
-        other = check_calls(f"{url}/mcp", [case_of(SEARCH)], wire=HANDSHAKE if modern else MODERN)
-        assert [one.outcome for one in other.results] == ["failed"]
+        with pytest.raises(Unchecked, match="no such version"):
+            check_calls(f"{url}/mcp", [case_of(SEARCH)], wire=HANDSHAKE if modern else MODERN)
 
 
 def test_a_case_of_a_tool_that_is_missing_is_not_supported() -> None:
@@ -257,6 +301,41 @@ def test_a_server_of_other_tools_is_one_sentence() -> None:
     sentence = "has none of the tools of the contract, but make_tea"
     with (
         listening(small_server(modern=True, tools=["make_tea"])) as url,
-        pytest.raises(Unreachable, match=sentence),
+        pytest.raises(Unchecked, match=sentence),
     ):
         check_calls(f"{url}/mcp", case.load_calls())
+
+
+def test_every_brain_that_a_run_made_is_named() -> None:
+    """Also those that a case makes itself: no tool deletes one."""
+    target = McpTarget("a server", PipeSession("none"))
+    for made in (reply({"id": "brn_1", "slug": "tea"}), reply({"id": "brn_2"}), reply({}), reply(is_error=True)):
+        target.remember(made)
+    assert target.leftovers == ["No tool deletes a brain. Left: brn_2, tea"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--http", "http://a.test", "--wire", MODERN], "--wire means nothing with --http"),
+        (["--http", "http://a.test", "--header", "X-Brain: tea"], "--header means nothing with --http"),
+        (["--mcp-command", "true", "--token", "tea"], "--token means nothing with --mcp-command"),
+        (["--mcp-command", " "], "--mcp-command is empty"),
+        (["--mcp", "tea"], "--mcp should be an http or https URL, not 'tea'"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(
+    options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *options]) == 2
+    assert capsys.readouterr().err == f"contract: {sentence}\n"
+
+
+@pytest.mark.parametrize(
+    "options", [["--header", "X Y: a"], ["--token", "a\nb"], ["--junit", "/no/such/folder/a.xml"], ["--folder", "/no"]]
+)
+def test_a_bad_option_is_refused_before_anything_is_run(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as told:
+        main(["check", "--mcp", "http://a.test", *options])
+    assert told.value.code == 2
+    assert f"argument {options[0]}" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 
 from contract.outcome import Result
 from tests.contract.platform.serving import served
-from tests.contract.targets import case_of, check, reference_app
+from tests.contract.targets import case_of, check, knowable, reference_app
 
 LISTENING = """
 - listening:
@@ -85,7 +85,7 @@ def saying(*pieces: bytes) -> Iterator[str]:
             pass
         await send({"type": "http.response.body", "body": b""})
 
-    with served(app) as base:
+    with served(knowable(app)) as base:
         yield base
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,10 +13,12 @@ import httpx
 import pytest
 
 from contract import case
+from contract.command import main
 from contract.exchange import parsed_events
-from contract.outcome import Result, Run, Unreachable
+from contract.outcome import Result, Run, Unchecked
 from contract.report import Report
-from tests.contract.targets import case_of, check, check_app, reference_app
+from tests.contract.platform.serving import served
+from tests.contract.targets import case_of, check, check_app, knowable, reference_app
 from tests.daemons.fake import FakeDaemon, T
 
 PUT_AND_READ = """
@@ -104,7 +107,7 @@ def test_a_failure_is_told_as_request_expected_and_seen_without_the_token() -> N
 
 
 def test_a_case_that_needs_what_was_not_given_is_not_supported() -> None:
-    with reference_app() as app:
+    with reference_app(token=None) as app:
         done = check_app(app, [case_of(PUT_AND_READ, needs="token")], token=None)
     assert only(done).outcome == "not supported"
 
@@ -181,6 +184,17 @@ def _until_closed(peer: socket.socket) -> None:
         pass
 
 
+def _whole_request(peer: socket.socket) -> bytes:
+    asked = b""
+    while piece := peer.recv(65536):
+        asked += piece
+        head, _, body = asked.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        if asked != head and len(body) >= (int(length[1]) if length else 0):
+            break
+    return asked
+
+
 def _trickle(peer: socket.socket) -> None:
     peer.sendall(f"{OK.replace('application/json', 'text/event-stream')}\r\n".encode())
     peer.settimeout(0.01)
@@ -194,12 +208,11 @@ def _trickle(peer: socket.socket) -> None:
 
 
 @contextmanager
-def misbehaving(behave: Callable[[socket.socket], None]) -> Iterator[str]:
+def misbehaving(behave: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
     def serve(peer: socket.socket) -> None:
         with peer:
             try:
-                peer.recv(65536)
-                behave(peer)
+                behave(peer, _whole_request(peer))
             except OSError:
                 return
 
@@ -218,15 +231,31 @@ def misbehaving(behave: Callable[[socket.socket], None]) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+LISTED = '{"items": []}'
+MADE = '{"id": "brn_1"}'
+
+
+def after_it_is_known(behave: Callable[[socket.socket], None]) -> Callable[[socket.socket, bytes], None]:
+    """A platform that lists and makes brains as it should, and misbehaves otherwise."""
+
+    def serve(peer: socket.socket, asked: bytes) -> None:
+        if asked.startswith(b"GET /v1/brains HTTP"):
+            _sent(peer, OK.strip(), LISTED)
+        elif asked.startswith(b"POST /v1/brains HTTP"):
+            _sent(peer, OK.strip().replace("200 OK", "201 Created"), MADE)
+        else:
+            behave(peer)
+
+    return serve
+
+
 @pytest.mark.parametrize("name", BEHAVIOURS)
-def test_a_target_that_misbehaves_ends_with_a_card(name: str) -> None:
-    some = case.selected(case.load(), ["http/service", "http/brains", "http/ask"])
-    with misbehaving(BEHAVIOURS[name]) as url:
+def test_a_platform_that_misbehaves_ends_with_a_card(name: str) -> None:
+    some = case.selected(case.load(), ["http/documents/put*", "http/ask"])
+    with misbehaving(after_it_is_known(BEHAVIOURS[name])) as url:
         done = check(url, some, seconds=0.3)
     assert len(done.results) == len([one for one in some if one.speaks(done.target.dialect)])
-    assert all(result.outcome == "failed" for result in done.results), [
-        r for r in done.results if r.outcome != "failed"
-    ]
+    assert [r for r in done.results if r.outcome != "failed"] == []
     report = Report(done)
     assert not report.holds
     assert "The contract is not kept" in report.text()
@@ -234,11 +263,33 @@ def test_a_target_that_misbehaves_ends_with_a_card(name: str) -> None:
     assert json.loads(report.json())["holds"] is False
 
 
+@pytest.mark.parametrize("name", sorted(BEHAVIOURS.keys() - {"sends more than it promised"}))
+def test_what_is_no_platform_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with misbehaving(lambda peer, _asked: BEHAVIOURS[name](peer)) as url:
+        assert main(["check", "--http", url, "--timeout", "0.3"]) == 2
+        told = capsys.readouterr().out
+        assert told.startswith(f"{url} is no platform: GET /v1/brains")
+        assert told.endswith(".\nNo case was run, so nothing is known of the contract here.\n")
+        assert main(["check", "--http", url, "--timeout", "0.3", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["holds"] is False
+
+
+def test_a_platform_that_wants_another_token_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with reference_app() as app, served(app) as url:
+        assert main(["record", "--http", url, "--token", "wrong"]) == 2
+    assert capsys.readouterr().out.startswith(f"{url} wants another token: GET /v1/brains answered 403")
+
+
 def test_nobody_there_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-    with pytest.raises(Unreachable, match=f"nobody is at {url}: there was no connection"):
+    with pytest.raises(Unchecked, match=f"nobody is at {url}: there was no connection"):
         check(url, case.load())
+
+
+def test_a_run_without_a_case_is_no_success() -> None:
+    with reference_app() as app, pytest.raises(Unchecked, match="and none of the 1 cases that were chosen is about"):
+        check_app(app, [case_of(PUT_AND_READ, dialect="daemon")])
 
 
 def test_an_endless_stream_is_left_after_the_events_that_were_asked_for() -> None:
@@ -253,4 +304,4 @@ def test_an_endless_stream_is_left_after_the_events_that_were_asked_for() -> Non
 - request: {method: GET, path: /ticks, take: 3}
   expect: {status: 200, sse: [{event: tick, count: some, data: {any: integer}}]}
 """
-    assert only(check_app(endless, [case_of(steps, brain="none")])).outcome == "passed"
+    assert only(check_app(knowable(endless), [case_of(steps, brain="none")])).outcome == "passed"
