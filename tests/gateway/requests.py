@@ -9,12 +9,14 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.platform.app import create_app
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store
+from gateway import after
 from gateway.brain import Brain
 from gateway.caller import Call, Caller
 from gateway.files import Roots
@@ -166,10 +168,24 @@ async def brain_on(url: str, folder: Path) -> AsyncIterator[Brain]:
         await upstream.close()
 
 
+@contextmanager
+def held_back(answered: asyncio.Event) -> Iterator[None]:
+    """What goes on after an answer waits for it; else it may be under way while the answer is."""
+    job_of = after._logged
+
+    async def waiting(name: str, job: after.Job) -> None:
+        await answered.wait()
+        await job_of(name, job)
+
+    with patch.object(after, "_logged", waiting):
+        yield
+
+
 async def counted(dialect: str) -> dict[str, tuple[int, int]]:
     """For each case the requests until its answer, and those after it."""
     counts: dict[str, tuple[int, int]] = {}
-    with tempfile.TemporaryDirectory() as made:
+    answer = asyncio.Event()
+    with held_back(answer), tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         (folder / "otters.txt").write_text(NOTE, encoding="utf-8")
         with platform(dialect, folder) as app, listening(app) as url:
@@ -179,9 +195,11 @@ async def counted(dialect: str) -> dict[str, tuple[int, int]]:
                 for first in (Call(), in_project()):
                     await brain.search(first, "b", {"query": "x"})
                 for name, do in CASES.items():
+                    answer.clear()
                     before = app.requests
                     await do(brain, Call())
                     answered = app.requests
+                    answer.set()
                     await brain.close(10)
                     counts[name] = (answered - before, app.requests - answered)
     return counts
