@@ -36,7 +36,6 @@ from gateway.surfaces.base import Surface
 from gateway.watched import replace_file
 
 _PARENT = "BRAINS_WORKER_OF"
-_COLLECT_AFTER = (20_000, 20, 20)
 _DRAIN_SECONDS = 10
 
 
@@ -260,4 +259,3 @@ def _warm_up() -> None:
     # What is alive now lives for ever: keep the collector from walking it on every pass.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
