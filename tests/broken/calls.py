@@ -200,3 +200,13 @@ def each(field: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def cut(field: str, change: Callable[[list[Any]], list[Any]]) -> Callable[[Any], Any]:
     """For `edits`: a list is changed."""
     return lambda value: {**value, field: change(value[field])}
+
+
+def takes_parameter(name: str, kind: str) -> Callable[[JsonObject], JsonObject]:
+    """For `describes`: a tool with one parameter more."""
+
+    def changed(tool: JsonObject) -> JsonObject:
+        schema = tool["inputSchema"]
+        return {**tool, "inputSchema": {**schema, "properties": {**schema["properties"], name: {"type": kind}}}}
+
+    return changed

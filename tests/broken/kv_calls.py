@@ -24,17 +24,13 @@ from tests.broken.calls import (
     says_no_limits,
     server,
     succeeded,
+    takes_parameter,
     without,
 )
 
 PUT, GET, SEARCH = "jettson_memory_put", "jettson_memory_get", "jettson_memory_search"
 LIST, DELETE = "jettson_memory_list", "jettson_memory_delete"
 SAVED = {"memory_id": "mem_1", "key": "any", "namespace": "default"}
-
-
-def destroys(tool: JsonObject) -> JsonObject:
-    known = tool["inputSchema"]["properties"]
-    return {**tool, "inputSchema": {**tool["inputSchema"], "properties": {**known, "hard": {"type": "boolean"}}}}
 
 
 def only_inserts() -> Act:
@@ -279,7 +275,7 @@ SERVERS = [
         refuses(LIST, lambda arguments: arguments.get("limit", 50) > 100),
         "kv/list/limit-of-200",
     ),
-    server("delete can destroy", describes(DELETE, destroys), "kv/delete/definition"),
+    server("delete can destroy", describes(DELETE, takes_parameter("hard", "boolean")), "kv/delete/definition"),
     server(
         "delete does nothing",
         on(DELETE, pretends),

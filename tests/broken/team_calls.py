@@ -27,17 +27,14 @@ from tests.broken.calls import (
     says_no_limits,
     server,
     succeeded,
+    takes_parameter,
     without,
 )
 
 REMEMBER, RECALL, FORGET = "memory_remember", "memory_recall", "memory_forget"
 SCOPES, LOAD = "memory_scopes", "memory_load_context"
+AN_AUTHOR = takes_parameter("author", "string")
 ENTRY = {"id": "global/any", "scope": "global", "type": "decision", "content": "any", "author": "anybody"}
-
-
-def takes_an_author(tool: JsonObject) -> JsonObject:
-    known = tool["inputSchema"]["properties"]
-    return {**tool, "inputSchema": {**tool["inputSchema"], "properties": {**known, "author": {"type": "string"}}}}
 
 
 def told(change: Callable[[JsonObject], JsonObject]) -> Callable[[Asked], Asked]:
@@ -163,7 +160,11 @@ def whole_words(arguments: JsonObject) -> bool:
 
 SERVERS = [
     server("remember needs everything", describes(REMEMBER, needs_all), "team/remember/definition"),
-    server("remember asks for an author", describes(REMEMBER, takes_an_author), "team/remember/author-is-no-parameter"),
+    server(
+        "remember asks for an author",
+        describes(REMEMBER, AN_AUTHOR),
+        "team/remember/author-is-no-parameter",
+    ),
     server(
         "remember lets an author pass",
         asks(REMEMBER, lambda asked: asked.without("author")),
@@ -284,7 +285,7 @@ SERVERS = [
     ),
     server("what is forgotten stays so", buries(), "team/forget/then-remember"),
     server("forget takes everything", lenient(FORGET, {"forgotten": False}), "team/forget/without-key-and-id"),
-    server("scopes wants a filter", describes(SCOPES, takes_an_author), "team/scopes/definition"),
+    server("scopes wants a filter", describes(SCOPES, AN_AUTHOR), "team/scopes/definition"),
     server(
         "scopes are projects alone",
         edits(SCOPES, cut("scopes", lambda found: [one for one in found if one["kind"] == "project"])),
