@@ -281,8 +281,8 @@ class Upstream:
             self._breakers[POLICIES[op].kind].failed(person)
             raise _lost(op, GatewayError("timeout"), Doubt.LATE) from error
         except Collided as error:
-            # Whoever won may have written the very same.
-            raise Unsure(GatewayError("upstream_error"), Doubt.ANSWERED) from error
+            # It was not made. Whoever won may be writing the very same, and need time for it.
+            raise Unsure(GatewayError("upstream_error"), Doubt.LOST) from error
         except httpx.HTTPError as error:
             # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
             reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]

@@ -12,6 +12,8 @@ from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
 from gateway.operations import Op
+from gateway.steps import certainty
+from gateway.upstream import retry
 from gateway.upstream.client import Upstream
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.daemon import DAEMON
@@ -20,6 +22,7 @@ from tests.served import listening
 
 PATH = "memory/global/x.md"
 PUT = "PUT /v1/brains/main/documents"
+PAUSES, BACKOFF = certainty.PAUSES, retry._BACKOFF
 
 
 @asynccontextmanager
@@ -76,9 +79,14 @@ async def test_the_same_memory_from_many_at_once_is_stored_once() -> None:
     assert b"kingfisher" in daemon.brains["main"][stored[0]["path"]][0]
 
 
-def test_gateways_in_loops_of_their_own_write_one_path_at_once() -> None:
+# The longer one is longer than all attempts of a request take together.
+@pytest.mark.parametrize("seconds", [0.01, 0.8])
+def test_gateways_in_loops_of_their_own_write_one_path_at_once(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads stand for them: nothing that belongs to one loop may reach another."""
-    daemon = FakeDaemon(replace(G, puts_collide=True, write_seconds=0.01))
+    # Whoever loses waits for the winner, which takes its time.
+    monkeypatch.setattr(certainty, "PAUSES", PAUSES)
+    monkeypatch.setattr(retry, "_BACKOFF", BACKOFF)
+    daemon = FakeDaemon(replace(G, puts_collide=True, write_seconds=seconds))
     daemon.brains["main"] = {}
 
     async def remember(url: str) -> list[str]:
