@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
@@ -82,7 +83,7 @@ def endpoint(
     served = Admission(StepUp(surfaces, door.resource), options.max_bodies, options.max_body)
     let_in = Access(served, door.inbound, door.resource, door.limits, tuple(servers), needs_token=door.needs_token)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
-    guarded = HostOriginGuardMiddleware(let_in, options.allowed_hosts, options.allowed_origins, mode="strict")
+    guarded = Guarded(let_in, options)
     public = Public(guarded, door.ready, door.resource, door.keys)
     return Unpadded(ClearRefusals(public, tuple(servers)))
 
@@ -97,6 +98,38 @@ class Unpadded:
         if scope["type"] == "http":
             scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         await self._app(scope, receive, send)
+
+
+class Guarded:
+    """FastMCP's check of Host and Origin, made once for each pair: nothing else of a request has a say in it."""
+
+    def __init__(self, app: ASGIApp, options: HttpOptions) -> None:
+        self._app = app
+        self._guard = HostOriginGuardMiddleware(
+            self._let_through, options.allowed_hosts, options.allowed_origins, mode="strict"
+        )
+        self._known: set[Address] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_known = scope["type"] != "http" or _address(scope) in self._known
+        await (self._app if is_known else self._guard)(scope, receive, send)
+
+    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if len(self._known) >= _MOST_ADDRESSES:
+            # Whoever calls may make up as many as they like.
+            self._known.clear()
+        self._known.add(_address(scope))
+        await self._app(scope, receive, send)
+
+
+Address = tuple[Any, ...]
+_MOST_ADDRESSES = 256
+
+
+def _address(scope: Scope) -> Address:
+    """All that the check looks at."""
+    said = (header for header in scope["headers"] if header[0] in (b"host", b"origin"))
+    return (scope.get("scheme"), *(scope.get("server") or ()), *said)
 
 
 class Surfaces:

@@ -13,7 +13,7 @@ import structlog
 from fastmcp import FastMCP
 from fastmcp.exceptions import ResourceError
 from fastmcp.server.context import Context
-from fastmcp.tools import Tool, ToolResult
+from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.request_state import RequestStateSecurity
 
@@ -37,6 +37,7 @@ from gateway.signing import SigningKeys
 from gateway.startup import CannotStart
 from gateway.surfaces.base import Options, Surface, SurfaceTool, current_caller, require, tell_http
 from gateway.surfaces.catalog import surface_of
+from gateway.surfaces.result import Result
 from gateway.upstream.client import Deadlines, Upstream
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.daemon import DAEMON
@@ -62,13 +63,17 @@ class Server(FastMCP):
         *,
         version: VersionSpec | None = None,
         run_middleware: bool = True,
-    ) -> ToolResult:
-        """A surface's tool at once: for those there is no middleware, provider or version to go through."""
+    ) -> Any:
+        """A surface's tool at once: for those there is no middleware, provider or version to go through.
+
+        What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
+        """
         tool = self.surface_tools.get(name)
         if tool is None or version is not None:
             return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
         async with Context(fastmcp=self):
-            return await tool.run(arguments or {})
+            said = await tool.served(arguments or {})
+        return said.as_json() if isinstance(said, Result) else said
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         principal = current_caller().principal

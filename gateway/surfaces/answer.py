@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from gateway.errors import GatewayError, StreamBroken
 from gateway.operations import JsonObject
 from gateway.surfaces.fields import only
+from gateway.watch import Watch
 
 # Fields of the contract, with what stands where a platform says nothing.
 _RETRIEVED: JsonObject = {"chunk_id": "", "document_id": "", "score": 0.0, "preview": ""}
@@ -77,15 +78,14 @@ class Answer:
         )
 
 
-async def taken(sending: Awaitable[None]) -> None:
+async def taken(sending: Awaitable[None], watch: Watch) -> None:
     """Until the client has room for what is sent to it.
 
     Raises:
         StreamBroken: it has had none for too long.
     """
     try:
-        async with asyncio.timeout(TAKEN_SECONDS):
-            await sending
+        await watch.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)
     except TimeoutError as error:
         raise StreamBroken("timeout", "The client stopped taking the answer.") from error
 

@@ -13,7 +13,8 @@ import structlog
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context, get_http_request
 from fastmcp.tools import Tool, ToolResult
-from mcp_types import ToolAnnotations
+from fastmcp.tools.base import InputRequiredToolResult
+from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from gateway import scopes
@@ -22,6 +23,7 @@ from gateway.caller import LOCAL, NOBODY, Call, Caller, Principal
 from gateway.errors import GatewayError
 from gateway.limits import LimitReached
 from gateway.operations import JsonObject
+from gateway.surfaces.result import Result
 from gateway.surfaces.schema import input_schema
 
 log = structlog.get_logger()
@@ -88,7 +90,8 @@ class Use:
     args: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable[ToolResult]])
+Body = Callable[[Any, Call], Awaitable[Result | InputRequiredResult]]
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result | InputRequiredResult]])
 
 
 def tool(spec: ToolSpec, *uses: Use) -> Callable[[Handler], Handler]:
@@ -169,21 +172,21 @@ class Surface:
         """What is wrong with arguments."""
         return sentence(error)
 
-    def failed(self, error: GatewayError, call: Call) -> ToolResult:
+    def failed(self, error: GatewayError, call: Call) -> Result:
         body = error.as_json(call.request_id)
-        return ToolResult(f"{error.code}: {error.message}\n{_line(body)}", body, is_error=True)
+        return Result(f"{error.code}: {error.message}\n{_line(body)}", body, is_error=True)
 
 
 class SurfaceTool(Tool):
     """A tool whose schema is pinned and whose every failure is one of ours."""
 
     _surface: Surface = PrivateAttr()
-    _body: Callable[[Any, Call], Awaitable[ToolResult]] = PrivateAttr()
+    _body: Body = PrivateAttr()
     _input: type[Input] = PrivateAttr()
     _scope: str = PrivateAttr()
 
     @classmethod
-    def of(cls, surface: Surface, body: Callable[[Any, Call], Awaitable[ToolResult]]) -> "SurfaceTool":
+    def of(cls, surface: Surface, body: Body) -> "SurfaceTool":
         spec: ToolSpec = body.spec  # type: ignore[attr-defined]  # put there by @tool
         input_: type[Input] = inspect.signature(body).parameters["args"].annotation
         made = cls(
@@ -202,6 +205,14 @@ class SurfaceTool(Tool):
         return self._scope in principal.scopes
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """For whoever calls tools as FastMCP has them."""
+        said = await self.served(arguments)
+        if isinstance(said, InputRequiredResult):
+            return InputRequiredToolResult(said)
+        return ToolResult(said.text, said.data, is_error=said.is_error)
+
+    async def served(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
+        """The answer; or a question, which a modern client answers by calling again."""
         call = Call(self._surface.caller())
         started = time.perf_counter()
         status = "cancelled"

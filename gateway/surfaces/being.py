@@ -4,8 +4,6 @@ import random
 from datetime import UTC, datetime
 from typing import Final
 
-from fastmcp.tools import ToolResult
-
 from gateway.brain import Brain
 from gateway.caller import Call
 from gateway.errors import GatewayError
@@ -22,6 +20,7 @@ from gateway.surfaces.being_relations import Relations
 from gateway.surfaces.being_scenes import Scenes
 from gateway.surfaces.being_targets import Targets
 from gateway.surfaces.being_time import told
+from gateway.surfaces.result import Result
 
 _RECALLED: Final = 3
 # More of a message than this makes no search better.
@@ -48,25 +47,25 @@ class Being(Surface):
         self._patrol = Patrol(brain, self._notes)
 
     @tool(schema.RECALL, Use("search"))
-    async def recall(self, args: schema.RecallInput, call: Call) -> ToolResult:
+    async def recall(self, args: schema.RecallInput, call: Call) -> Result:
         nodes, _by_meaning = await self._nodes.found(call, args.user_message[:_SEARCHED], _RECALLED)
         self._notes.hit(call, [node.path for node in nodes])
         # As fragments: their order says nothing.
-        return ToolResult(text.recalled(random.sample(nodes, len(nodes))))
+        return Result(text.recalled(random.sample(nodes, len(nodes))))
 
     @tool(schema.GET_CONTEXT, Use("list_notes"))
-    async def get_context(self, args: schema.ContextInput, call: Call) -> ToolResult:
+    async def get_context(self, args: schema.ContextInput, call: Call) -> Result:
         return _json(await self._context.told(call))
 
     @tool(schema.RECALL_MEMORY, Use("list_notes"))
-    async def recall_memory(self, args: schema.RecallMemoryInput, call: Call) -> ToolResult:
+    async def recall_memory(self, args: schema.RecallMemoryInput, call: Call) -> Result:
         if args.node_id is not None:
-            return ToolResult(text.node(*await self._nodes.opened(call, args.node_id)))
+            return Result(text.node(*await self._nodes.opened(call, args.node_id)))
         if args.cluster_id is not None:
-            return ToolResult(await self._cluster(call, args, args.cluster_id))
+            return Result(await self._cluster(call, args, args.cluster_id))
         clusters = await self._nodes.clusters(call)
         shown = await self._nodes.digests(call, clusters)
-        return ToolResult(text.clusters(shown, len(clusters) - len(shown)))
+        return Result(text.clusters(shown, len(clusters) - len(shown)))
 
     async def _cluster(self, call: Call, args: schema.RecallMemoryInput, cluster_id: str) -> str:
         cluster = await self._nodes.cluster(call, cluster_id)
@@ -78,18 +77,16 @@ class Being(Surface):
         return text.cluster(cluster, digest, nodes, args.limit)
 
     @tool(schema.SEARCH_MEMORY, Use("search"))
-    async def search_memory(self, args: schema.SearchMemoryInput, call: Call) -> ToolResult:
+    async def search_memory(self, args: schema.SearchMemoryInput, call: Call) -> Result:
         query = args.query[:_SEARCHED]
-        return ToolResult(
-            text.searched(*await self._nodes.found(call, query, args.limit, all_words=args.mode == "and"))
-        )
+        return Result(text.searched(*await self._nodes.found(call, query, args.limit, all_words=args.mode == "and")))
 
     @tool(schema.MERGE_NODES, Use("keep_note"))
-    async def merge_nodes(self, args: schema.MergeNodesInput, call: Call) -> ToolResult:
-        return ToolResult(text.merged(await self._nodes.merge(call, args.ids, args.summary, args.feeling), args.ids))
+    async def merge_nodes(self, args: schema.MergeNodesInput, call: Call) -> Result:
+        return Result(text.merged(await self._nodes.merge(call, args.ids, args.summary, args.feeling), args.ids))
 
     @tool(schema.UPDATE_MEMORY, Use("keep_note"), Use("move_note", "delete"))
-    async def update_memory(self, args: schema.UpdateMemoryInput, call: Call) -> ToolResult:
+    async def update_memory(self, args: schema.UpdateMemoryInput, call: Call) -> Result:
         does = {
             "get": self._targets.get,
             "append": self._targets.append,
@@ -100,7 +97,7 @@ class Being(Surface):
         return _json({"status": "ok", "target": args.target, "action": args.action, **done})
 
     @tool(schema.UPDATE_NOTES, Use("keep_note"))
-    async def update_notes(self, args: schema.UpdateNotesInput, call: Call) -> ToolResult:
+    async def update_notes(self, args: schema.UpdateNotesInput, call: Call) -> Result:
         forgotten = await self._scenes.forget(call, list(dict.fromkeys(args.scene_ids or ())))
         scenes = await self._scenes.record(call, args.scenes or ())
         notes = await self._scenes.jot(call, args.notes or ())
@@ -117,26 +114,26 @@ class Being(Surface):
         await self._patrol.run(call)
 
     @tool(schema.SEARCH_HISTORY, Use("list_notes"))
-    async def search_history(self, args: schema.SearchHistoryInput, call: Call) -> ToolResult:
-        return ToolResult(text.history(*await self._history.search(call, args)))
+    async def search_history(self, args: schema.SearchHistoryInput, call: Call) -> Result:
+        return Result(text.history(*await self._history.search(call, args)))
 
     @tool(schema.UPDATE_RELATION, Use("keep_note"), Use("move_note", "delete"))
-    async def update_relation(self, args: schema.UpdateRelationInput, call: Call) -> ToolResult:
+    async def update_relation(self, args: schema.UpdateRelationInput, call: Call) -> Result:
         done = await (self._relations.upsert if args.action == "upsert" else self._relations.delete)(call, args)
         named = {"entity_name": args.entity_name, "relation_type": args.relation_type}
         return _json({"status": "ok", "action": args.action, **named, **done})
 
     @tool(schema.TRIGGER_PATROL, Use("append_to_note"))
-    async def trigger_patrol(self, args: schema.TriggerPatrolInput, call: Call) -> ToolResult:
+    async def trigger_patrol(self, args: schema.TriggerPatrolInput, call: Call) -> Result:
         return _json(await self._patrol.run(call, args.messages, args.marker_id))
 
     @tool(schema.GET_CURRENT_TIME)
-    async def get_current_time(self, args: schema.CurrentTimeInput, call: Call) -> ToolResult:
+    async def get_current_time(self, args: schema.CurrentTimeInput, call: Call) -> Result:
         return _json(told(datetime.now(UTC), args.timezone))
 
-    def failed(self, error: GatewayError, call: Call) -> ToolResult:
-        return ToolResult(text.failed(error, call.request_id), is_error=True)
+    def failed(self, error: GatewayError, call: Call) -> Result:
+        return Result(text.failed(error, call.request_id), is_error=True)
 
 
-def _json(answer: JsonObject) -> ToolResult:
-    return ToolResult(text.as_json(answer))
+def _json(answer: JsonObject) -> Result:
+    return Result(text.as_json(answer))

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from fastmcp.tools import ToolResult
-
 from gateway import names
 from gateway.brain import Brain
 from gateway.caller import Call
@@ -18,6 +16,7 @@ from gateway.surfaces import kv_schema as schema
 from gateway.surfaces import kv_text as text
 from gateway.surfaces.base import Options, Surface, Use, tool
 from gateway.surfaces.kv_rank import ranked
+from gateway.surfaces.result import Result
 
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
@@ -37,27 +36,27 @@ class Kv(Surface):
         self._notes = Notebook(brain)
 
     @tool(schema.PUT, Use("keep_note"))
-    async def put(self, args: schema.PutInput, call: Call) -> ToolResult:
+    async def put(self, args: schema.PutInput, call: Call) -> Result:
         path = path_of(args.namespace, args.key)
         _, changed = await self._notes.keep(call, path, putting(args, path), stored=args.value)
         saved = {"memory_id": memory_id(args.namespace, args.key), "key": args.key, "namespace": args.namespace}
-        return ToolResult(text.put(saved, changed=changed), saved)
+        return Result(text.put(saved, changed=changed), saved)
 
     @tool(schema.GET, Use("read_note"))
-    async def get(self, args: schema.GetInput, call: Call) -> ToolResult:
+    async def get(self, args: schema.GetInput, call: Call) -> Result:
         path = path_of(args.namespace, args.key)
         note = await self._notes.read(call, path)
         if note is None or not is_live(note):
             missing = {"found": False}
-            return ToolResult(text.got(missing), missing)
+            return Result(text.got(missing), missing)
         entry = Entry(path) if is_dated(note) else await self._notes.entry(call, path)
         count = await self._notes.count(call, path)
         self._notes.hit(call, [path])
         found = {"found": True, **memory_of(entry, note), "access_count": count}
-        return ToolResult(text.got(found), found)
+        return Result(text.got(found), found)
 
     @tool(schema.SEARCH, Use("search"))
-    async def search(self, args: schema.SearchInput, call: Call) -> ToolResult:
+    async def search(self, args: schema.SearchInput, call: Call) -> Result:
         # Of a note there may be several hits, and some may be filtered out.
         hits = await self._notes.find(call, args.query, folder_of(args.namespace), 2 * args.limit + 10)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
@@ -66,7 +65,7 @@ class Kv(Surface):
         entries = await self._dated(call, live)
         memories = [(hit, memory_of(entries[hit["path"]], live[hit["path"]])) for hit in hits if hit["path"] in live]
         results = ranked(memories, args.mode)[: args.limit]
-        return ToolResult(text.searched(results), {"results": results})
+        return Result(text.searched(results), {"results": results})
 
     async def _dated(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
         """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""
@@ -75,7 +74,7 @@ class Kv(Surface):
         return {path: Entry(path) for path in notes} | {entry.path: entry for entry in asked}
 
     @tool(schema.LIST, Use("list_notes"))
-    async def list_(self, args: schema.ListInput, call: Call) -> ToolResult:
+    async def list_(self, args: schema.ListInput, call: Call) -> Result:
         wanted = set(args.tags or ())
 
         def kept(entry: Entry, note: Note) -> tuple[str, JsonObject] | None:
@@ -86,12 +85,12 @@ class Kv(Surface):
         found = await self._notes.newest(call, entries, args.limit, kept)
         counts = await self._notes.counts(call, [path for path, _ in found])
         memories = [{**memory, "access_count": counts[path]} for path, memory in found]
-        return ToolResult(text.listed(memories), {"memories": memories, "count": len(memories)})
+        return Result(text.listed(memories), {"memories": memories, "count": len(memories)})
 
     @tool(schema.DELETE, Use("move_note"))
-    async def delete(self, args: schema.DeleteInput, call: Call) -> ToolResult:
+    async def delete(self, args: schema.DeleteInput, call: Call) -> Result:
         done = await self._deleted(call, path_of(args.namespace, args.key))
-        return ToolResult(text.deleted(done), {"deleted": done})
+        return Result(text.deleted(done), {"deleted": done})
 
     async def _deleted(self, call: Call, path: str) -> bool:
         note = await self._notes.read(call, path)
@@ -105,8 +104,8 @@ class Kv(Surface):
         gone = await self._notes.entries(call, f"{folder}/_deleted", ending=".txt")
         return any(entry.name.rpartition("-")[0] == stem for entry in gone)
 
-    def failed(self, error: GatewayError, call: Call) -> ToolResult:
-        return ToolResult(text.failed(error), error.as_json(call.request_id), is_error=True)
+    def failed(self, error: GatewayError, call: Call) -> Result:
+        return Result(text.failed(error), error.as_json(call.request_id), is_error=True)
 
 
 def folder_of(namespace: str | None) -> str:

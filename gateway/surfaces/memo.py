@@ -4,7 +4,6 @@ import re
 import uuid
 from typing import Final
 
-from fastmcp.tools import ToolResult
 from pydantic import ValidationError
 
 from gateway import names
@@ -20,6 +19,7 @@ from gateway.surfaces import memo_schema as schema
 from gateway.surfaces import memo_text as text
 from gateway.surfaces.base import Options, Surface, Use, tool
 from gateway.surfaces.memo_find import Found, found
+from gateway.surfaces.result import Result
 
 # Under which memos have their ids. It must never change: a memo that is recorded again has the same id.
 _IDS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "brains-gateway:memo")
@@ -42,18 +42,18 @@ class Memo(Surface):
         self._notes = Notebook(brain)
 
     @tool(schema.SEARCH, Use("search"))
-    async def search(self, args: schema.SearchInput, call: Call) -> ToolResult:
+    async def search(self, args: schema.SearchInput, call: Call) -> Result:
         memos = await found(self._notes, call, folder_of(self._project(call)), args.query, args.limit)
-        return ToolResult(text.searched([shown(memo) for memo in memos]))
+        return Result(text.searched([shown(memo) for memo in memos]))
 
     @tool(schema.RECORD, Use("keep_note"))
-    async def record(self, args: schema.RecordInput, call: Call) -> ToolResult:
+    async def record(self, args: schema.RecordInput, call: Call) -> Result:
         project = self._project(call)
         memo_id = id_of(project, args)
         path = f"{folder_of(project)}/{memo_id}.md"
         author = self._options.actor if call.caller.principal is LOCAL else call.caller.principal.subject
         await self._notes.keep(call, path, recording(args, path, author), stored=args.content)
-        return ToolResult(text.recorded(memo_id))
+        return Result(text.recorded(memo_id))
 
     def _project(self, call: Call) -> str:
         project = call.caller.project
@@ -69,8 +69,8 @@ class Memo(Surface):
     def invalid(self, error: ValidationError) -> str:
         return text.invalid(error.errors(include_url=False)[0])
 
-    def failed(self, error: GatewayError, call: Call) -> ToolResult:
-        return ToolResult(text.failed(error, call.request_id), is_error=True)
+    def failed(self, error: GatewayError, call: Call) -> Result:
+        return Result(text.failed(error, call.request_id), is_error=True)
 
 
 def folder_of(project: str) -> str:

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from pathlib import PurePath
 
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools import ToolResult
 
 from gateway.caller import Call
 from gateway.errors import GatewayError, StreamBroken
@@ -17,7 +16,9 @@ from gateway.surfaces import memory_text as text
 from gateway.surfaces.answer import Answer, taken
 from gateway.surfaces.base import Surface, Use, idempotency_key, tool
 from gateway.surfaces.fields import filled
+from gateway.surfaces.result import Result
 from gateway.upstream.dialect import Upload
+from gateway.watch import Watch
 
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
@@ -47,45 +48,45 @@ class Memory(Surface):
         return name != schema.INGEST_FILE.name or self._brain.takes_files
 
     @tool(schema.SEARCH, Use("search"))
-    async def search(self, args: schema.SearchInput, call: Call) -> ToolResult:
+    async def search(self, args: schema.SearchInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
         return _searched(await self._brain.search(call, args.brain, query), args.query, call)
 
     @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
-    async def recall(self, args: schema.RecallInput, call: Call) -> ToolResult:
+    async def recall(self, args: schema.RecallInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "session_id": args.session_id}
         answer = await self._brain.recall(call, args.brain, query)
         if "chunks" in answer:
             chunks = _filled_list(answer, "chunks", _HIT)
-            return ToolResult(_noted(text.hits(chunks), call), {**answer, "chunks": chunks})
+            return Result(_noted(text.hits(chunks), call), {**answer, "chunks": chunks})
         return _searched(answer, args.query, call)
 
     @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
-    async def remember(self, args: schema.RememberInput, call: Call) -> ToolResult:
+    async def remember(self, args: schema.RememberInput, call: Call) -> Result:
         document = await self._brain.remember(call, args.brain, args.content, args.title, args.tags or [], args.path)
-        return ToolResult(_noted(text.remembered(document), call), document | _outcome(document, call))
+        return Result(_noted(text.remembered(document), call), document | _outcome(document, call))
 
     @tool(schema.INGEST_FILE, Use("ingest_file"))
-    async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> ToolResult:
+    async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> Result:
         result = _with_status(
             await self._brain.ingest_file(call, args.brain, args.path, _as_upload(args.path, args.as_))
         )
-        return ToolResult(_noted(text.ingested(result), call), result | _outcome(result, call))
+        return Result(_noted(text.ingested(result), call), result | _outcome(result, call))
 
     @tool(schema.INGEST_URL, Use("ingest_url"))
-    async def ingest_url(self, args: schema.IngestUrlInput, call: Call) -> ToolResult:
+    async def ingest_url(self, args: schema.IngestUrlInput, call: Call) -> Result:
         answer = await self._brain.ingest_url(call, args.brain, args.url)
         if answer["path"] == "server":
             answer["result"] = _with_status(answer["result"])
         outcome = _outcome(answer.get("result") or answer.get("document") or {}, call)
-        return ToolResult(_noted(text.ingested_url(answer), call), answer | outcome)
+        return Result(_noted(text.ingested_url(answer), call), answer | outcome)
 
     @tool(
         schema.EXTRACT,
         Use("append_messages", "in a session"),
         Use("store_transcript", "without a session", {"content": "any"}),
     )
-    async def extract(self, args: schema.ExtractInput, call: Call) -> ToolResult:
+    async def extract(self, args: schema.ExtractInput, call: Call) -> Result:
         messages: Sequence[JsonObject] = [{"role": m.role, "content": m.content} for m in args.messages]
         answer: JsonObject
         if args.session_id is not None:
@@ -100,51 +101,51 @@ class Memory(Surface):
             answer = {"mode": "transcript", "document": document, **extraction}
         parts = answer.get("messages", []) or [answer.get("document", {})]
         outcome = _outcome(next((part for part in parts if part.get("status") == "queued"), {}), call)
-        return ToolResult(_noted(text.extracted(answer), call), answer | outcome)
+        return Result(_noted(text.extracted(answer), call), answer | outcome)
 
     @tool(schema.REFLECT, Use("close_session"))
-    async def reflect(self, args: schema.ReflectInput, call: Call) -> ToolResult:
+    async def reflect(self, args: schema.ReflectInput, call: Call) -> Result:
         said = await self._brain.close_session(call, args.brain, args.session_id)
         # In the contract these are there or not there; some platforms say null for the latter.
         answer = {key: value for key, value in said.items() if value is not None or key not in _MAY_BE_LEFT_OUT}
         answer.setdefault("reflection_status", "completed" if answer.get("reflection") else "no_result")
         answer.setdefault("reflection_attempted", bool(answer.get("reflection")))
-        return ToolResult(_noted(text.reflected(answer), call), answer | _stored(call))
+        return Result(_noted(text.reflected(answer), call), answer | _stored(call))
 
     @tool(schema.CONSOLIDATE, Use("consolidate"))
-    async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> ToolResult:
+    async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> Result:
         result = await self._brain.consolidate(call, args.brain)
-        return ToolResult(_noted("Consolidation done.", call), {"result": result} | _stored(call))
+        return Result(_noted("Consolidation done.", call), {"result": result} | _stored(call))
 
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
-    async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> ToolResult:
+    async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> Result:
         brain = await self._brain.create_brain(call, args.name, args.slug, args.visibility)
-        return ToolResult(text.created(brain), filled(brain, _BRAIN) | _stored(call))
+        return Result(text.created(brain), filled(brain, _BRAIN) | _stored(call))
 
     @tool(schema.LIST_BRAINS, Use("list_brains"))
-    async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> ToolResult:
+    async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> Result:
         answer = await self._brain.list_brains(call)
         brains = _filled_list(answer, "items", _BRAIN)
-        return ToolResult(text.brains(brains), {**answer, "items": brains})
+        return Result(text.brains(brains), {**answer, "items": brains})
 
     @tool(schema.ASK, Use("ask"))
-    async def ask(self, args: schema.AskInput, call: Call) -> ToolResult:
+    async def ask(self, args: schema.AskInput, call: Call) -> Result:
         session, answer = get_context().session, Answer()
         query = {"query": args.query, "top_k": args.top_k}
         try:
-            async with aclosing(self._brain.ask(call, args.brain, query)) as frames:
+            async with Watch() as watch, aclosing(self._brain.ask(call, args.brain, query)) as frames:
                 async for frame in frames:
                     if (delta := answer.take(frame)) is not None:
                         # The session's own method: integers stay integers, and it is silent without a token.
-                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta))
+                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta), watch)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
-        return ToolResult(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())
+        return Result(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())
 
-    def failed(self, error: GatewayError, call: Call) -> ToolResult:
+    def failed(self, error: GatewayError, call: Call) -> Result:
         result = super().failed(error, call)
         # The contract wants errors of an answer stream as text alone.
-        return ToolResult(result.content, is_error=True) if isinstance(error, StreamBroken) else result
+        return Result(result.text, is_error=True) if isinstance(error, StreamBroken) else result
 
 
 def _noted(summary: str, call: Call) -> str:
@@ -171,10 +172,10 @@ def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonO
     return [filled(item, fields) for item in found]
 
 
-def _searched(answer: JsonObject, query: str, call: Call) -> ToolResult:
+def _searched(answer: JsonObject, query: str, call: Call) -> Result:
     found = _filled_list(answer, "hits", _HIT)
     fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
-    return ToolResult(_noted(text.hits(found), call), filled({**answer, "hits": found}, fields))
+    return Result(_noted(text.hits(found), call), filled({**answer, "hits": found}, fields))
 
 
 def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:

@@ -41,8 +41,10 @@ def hits(found: list[JsonObject]) -> str:
 
 
 def _beginning(content: object) -> str:
-    # Some room for what is taken out; a hit may hold megabytes, and only its beginning is shown.
-    return visible(str(content or "")[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
+    # A hit may hold megabytes, and only its beginning is shown; more of it where some is taken out.
+    text = str(content or "")
+    shown = visible(text[:_HIT_LENGTH])
+    return shown if len(shown) == _HIT_LENGTH else visible(text[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
 
 
 def remembered(document: JsonObject) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools import ToolResult
+from mcp_types import InputRequiredResult
 
 from gateway.brain import Brain
 from gateway.caller import LOCAL, Call
@@ -15,6 +15,7 @@ from gateway.operations import JsonObject
 from gateway.surfaces import team_schema as schema
 from gateway.surfaces import team_text as text
 from gateway.surfaces.base import Options, Surface, Use, tool
+from gateway.surfaces.result import Result
 from gateway.surfaces.team_asking import asked_scope
 from gateway.surfaces.team_entries import Origin, entry_of, grouped, name_of, newest_first, remembering
 from gateway.surfaces.team_resource import add_resource
@@ -61,9 +62,9 @@ class Team(Surface):
         return {"scope": scope, "entries": read.entries, "left_out": read.left_out}
 
     @tool(schema.REMEMBER, Use("keep_note"))
-    async def remember(self, args: schema.RememberInput, call: Call) -> ToolResult:
+    async def remember(self, args: schema.RememberInput, call: Call) -> Result | InputRequiredResult:
         scope = args.scope or await self._scope_of_write(call, args.content)
-        if isinstance(scope, ToolResult):
+        if isinstance(scope, InputRequiredResult):
             return scope
         place = self._scopes.place(call, scope)
         path = place.path(name_of(args.key, args.type, args.content))
@@ -71,10 +72,10 @@ class Team(Surface):
         note, changed = await self._notes.keep(call, path, change, stored=args.content)
         receipt = {"outcome": "stored", "route": call.route, "reused": not changed}
         entry = {**entry_of(place, Entry(path), note), **receipt}
-        return ToolResult(text.remembered(entry), entry)
+        return Result(text.remembered(entry), entry)
 
     @tool(schema.RECALL, Use("list_notes"), Use("read_note", "each entry"))
-    async def recall(self, args: schema.RecallInput, call: Call) -> ToolResult:
+    async def recall(self, args: schema.RecallInput, call: Call) -> Result:
         scopes = [args.scope] if args.scope is not None else await self._scopes.visible(call)
         if args.include_global is False:
             scopes = [scope for scope in scopes if scope != GLOBAL or args.scope == GLOBAL]
@@ -84,14 +85,14 @@ class Team(Surface):
         found = [entry for entry in read.entries if _is_wanted(entry, args)]
         empty = read.empty_of(args.scope)
         answer = {"entries": found, "count": len(found), "left_out": read.left_out, "empty_scopes": empty}
-        return ToolResult(text.recalled(found, read.left_out, empty), answer)
+        return Result(text.recalled(found, read.left_out, empty), answer)
 
     @tool(schema.FORGET, Use("remove_note"))
-    async def forget(self, args: schema.ForgetInput, call: Call) -> ToolResult:
+    async def forget(self, args: schema.ForgetInput, call: Call) -> Result:
         place, path = self._meant(args, call)
         done = await self._notes.remove(call, path)
         gone = {"forgotten": done, "id": place.id(path), "scope": place.scope}
-        return ToolResult(text.forgotten(done, place.scope), gone)
+        return Result(text.forgotten(done, place.scope), gone)
 
     def _meant(self, args: schema.ForgetInput, call: Call) -> tuple[Place, str]:
         if args.id is None:
@@ -100,18 +101,18 @@ class Team(Surface):
         return self._scopes.found(call, args.id, within=args.scope)
 
     @tool(schema.SCOPES, Use("list_notes"))
-    async def list_scopes(self, args: schema.ScopesInput, call: Call) -> ToolResult:
+    async def list_scopes(self, args: schema.ScopesInput, call: Call) -> Result:
         found = kinds(await self._scopes.visible(call))
-        return ToolResult(text.scopes(found), {"scopes": found})
+        return Result(text.scopes(found), {"scopes": found})
 
     @tool(schema.LOAD_CONTEXT, Use("list_notes"), Use("read_note", "each entry"))
-    async def load_context(self, args: schema.LoadContextInput, call: Call) -> ToolResult:
+    async def load_context(self, args: schema.LoadContextInput, call: Call) -> Result:
         scopes = await self._relevant(call, args.scope)
         read = await self._entries(call, scopes)
         groups = grouped(read.entries, self._options.context_entries)
         empty = read.empty_of(args.scope or call.caller.project)
         answer = {"groups": groups, "scopes": list(scopes), "left_out": read.left_out, "empty_scopes": empty}
-        return ToolResult(text.digest(groups, read.left_out, empty), answer)
+        return Result(text.digest(groups, read.left_out, empty), answer)
 
     async def _relevant(self, call: Call, scope: str | None) -> Sequence[str]:
         """What a session begins with: what holds for all, with one scope, or with one's own and the project at hand."""
@@ -138,7 +139,7 @@ class Team(Surface):
     def _listing(self, call: Call, place: Place) -> Callable[[], Awaitable[list[Entry]]]:
         return lambda: self._notes.entries(call, place.folder, ending=place.ending)
 
-    async def _scope_of_write(self, call: Call, content: str) -> str | ToolResult:
+    async def _scope_of_write(self, call: Call, content: str) -> str | InputRequiredResult:
         """Where something goes that names no scope, as the team has decided; else a person is asked."""
         if self._options.write_scope == "global":
             return GLOBAL

@@ -5,8 +5,6 @@ from typing import Final
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools import ToolResult
-from fastmcp.tools.base import InputRequiredToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -22,7 +20,7 @@ _MOST_CHOICES: Final = 100
 
 async def asked_scope(
     content: str, choices: Callable[[], Awaitable[Sequence[str]]], *, may_begin: bool
-) -> str | ToolResult:
+) -> str | InputRequiredResult:
     """The scope that was chosen; or the question itself, which a modern client answers by calling again.
 
     `may_begin` is whether a project that is not there yet may be named, too.
@@ -38,7 +36,7 @@ async def asked_scope(
         raise unnamed(offered, may_begin)
     form = ElicitRequestFormParams(message=text.which_scope(content), requested_schema=_form(offered[:_MOST_CHOICES]))
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return InputRequiredToolResult(InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)}))
+        return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)})
     try:
         result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
     except (MCPError, ValidationError):

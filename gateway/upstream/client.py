@@ -35,6 +35,7 @@ from gateway.upstream.retry import (
 from gateway.upstream.sse import frames
 from gateway.upstream.transport import pooled_client
 from gateway.upstream.verdict import Verdict
+from gateway.watch import Watch
 
 log = structlog.get_logger()
 
@@ -295,16 +296,16 @@ class Upstream:
         """Frames under three clocks: until the first, between any two, and over all of them."""
         loop = asyncio.get_running_loop()
         wall, due = started + self._deadlines.ask, started + self._deadlines.first_event
-        while True:
-            try:
-                async with asyncio.timeout_at(min(wall, due)):
-                    frame = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError as error:
-                raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-            yield frame
-            due = loop.time() + self._deadlines.idle
+        async with Watch() as watch:
+            while True:
+                try:
+                    frame = await watch.wait(anext(stream, None), min(wall, due))
+                except TimeoutError as error:
+                    raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+                if frame is None:
+                    return
+                yield frame
+                due = loop.time() + self._deadlines.idle
 
 
 async def _read_whole(response: httpx.Response) -> bytes:

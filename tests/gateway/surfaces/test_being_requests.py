@@ -10,6 +10,7 @@ import pytest
 from gateway.caller import Call
 from gateway.surfaces import being_schema as schema
 from gateway.surfaces.being import Being
+from gateway.surfaces.result import Result
 from tests.gateway.requests import brain_on, platform
 from tests.gateway.surfaces.beings import BREAD, IDS
 from tests.served import listening
@@ -46,8 +47,8 @@ async def search(being: Being, call: Call, ids: dict[str, str]) -> None:
     ids["nodes"] = ",".join(IDS.findall(found))
 
 
-def shown(result: Any) -> str:
-    return str(result.content[0].text)
+def shown(result: Result) -> str:
+    return result.text
 
 
 # Case -> requests on the platform and on a daemon, also those after the answer: with extraction, which of them come
