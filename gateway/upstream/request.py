@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from copy import copy
 from functools import cache, lru_cache
 from typing import Final
 from urllib.parse import urlencode
@@ -18,26 +19,37 @@ def request_of(
     method: str, root: str, path: str, body: Body, headers: Mapping[str, str], *, seconds: float, connect: float
 ) -> httpx.Request:
     """A request that may wait so long for each part of it, and for a connection."""
-    content, media_type = _content(body)
-    url, target = _parsed(root), f"{path}?{urlencode(body.params)}" if body.params else path
+    url, extensions = _url(root, path, urlencode(body.params) if body.params else None), _timeouts(seconds, connect)
     sent = [*_COMMON, *((name.encode("ascii"), value.encode("ascii")) for name, value in headers.items())]
+    if (upload := body.upload) is not None:
+        files = {"file": (upload.name, upload.body, upload.content_type)}
+        return httpx.Request(method, url, files=files, headers=sent, extensions=extensions)
+    content, media_type = _content(body)
     if media_type is not None:
         sent.append((b"content-type", media_type))
-    return httpx.Request(
-        method,
-        url.copy_with(raw_path=url.raw_path.rstrip(b"/") + target.encode("ascii")),
-        content=content,
-        files={"file": (body.upload.name, body.upload.body, body.upload.content_type)} if body.upload else None,
-        headers=sent,
-        extensions=_timeouts(seconds, connect),
+    if content or method != "GET":
+        sent.append((b"content-length", b"%d" % len(content)))
+    request = httpx.Request(
+        method, url, headers=[(b"host", url.netloc), *sent], stream=httpx.ByteStream(content), extensions=extensions
     )
+    request.read()
+    return request
 
 
-def _content(body: Body) -> tuple[bytes | None, bytes | None]:
+def _url(root: str, path: str, query: str | None) -> httpx.URL:
+    """To the letter: both are escaped already, and their segments were counted. httpx looks at each letter again."""
+    base = _parsed(root)
+    url = copy(base)
+    before = base._uri_reference
+    url._uri_reference = before._replace(path=before.path.rstrip("/") + path, query=query)
+    return url
+
+
+def _content(body: Body) -> tuple[bytes, bytes | None]:
     if body.content is not None:
         return body.content, b"application/octet-stream"
-    if body.json is None or body.upload is not None:
-        return None, None
+    if body.json is None:
+        return b"", None
     return json.dumps(body.json, ensure_ascii=False, separators=(",", ":")).encode(), b"application/json"
 
 
