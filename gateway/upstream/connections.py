@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
 _AT_ONCE: Final = 2000
-_IDLE: Final = 20
+# What callers come back to at once; so many cost aiohttp no more than one.
+_IDLE: Final = 100
 # Node closes them after 5.
 _IDLE_SECONDS: Final = 4.0
 _PART_BYTES: Final = 64 * 1024
