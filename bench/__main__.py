@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import calls, listing, machine, memory, report, search, stdio, streams, workers
+from bench import calls, chart, listing, machine, memory, report, search, stdio, streams, workers
 from bench.processes import Machine
 from bench.quiet import Quiet
 from bench.report import Ran
@@ -52,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout.write(page if output is None else report.table_of_budgets(runs) + "\n")
     if output is not None:
         output.write_text(page, encoding="utf-8")
-        _say(f"Written to {output}.")
+        groups = [group for ran in runs for group in ran.section.chart]
+        under = "; ".join(dict(facts)[name] for name in ("machine", "Python", "date"))
+        output.with_suffix(".svg").write_text(chart.svg(groups, "Calls a second", under), encoding="utf-8")
+        _say(f"Written to {output} and {output.with_suffix('.svg').name}.")
     return 0
 
 

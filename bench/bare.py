@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 from fastmcp import Context, FastMCP
+from fastmcp.server.auth.providers.jwt import JWTVerifier
 from fastmcp.tools import ToolResult
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -99,11 +100,29 @@ def low_level_server() -> Server[Any]:
     )
 
 
+def guarded_server() -> FastMCP:
+    """The echo behind FastMCP's own check of tokens."""
+    verifier = JWTVerifier(
+        public_key=os.environ["BENCH_KEY"],
+        issuer=os.environ["BENCH_ISSUER"],
+        audience=os.environ["BENCH_AUDIENCE"],
+        algorithm="ES256",
+    )
+    mcp = FastMCP("guarded", auth=verifier)
+
+    @mcp.tool
+    async def echo(text: str) -> str:
+        return text
+
+    return mcp
+
+
 _FASTMCP: dict[str, Callable[[], FastMCP]] = {
     "echo": echo_server,
     "tuned": tuned_server,
     "payload": payload_server,
     "progress": progress_server,
+    "guarded": guarded_server,
 }
 KINDS = (*_FASTMCP, "low-level")
 

@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench import contestants, profile, wrk
+from bench.login import login
 from bench.processes import ROOT, Contestant, environment
 from bench.quiet import Quiet
-from bench.result import Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
+from bench.result import Group, Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
 from bench.sizes import Sizes
 from bench.wire import LEGACY, MODERN, WIRES, ToolCall, Wire
 from bench.wrk import Load, Slice
@@ -21,6 +22,7 @@ _PROBES = 3
 _FIGURES = ("per_second", "p50_ms", "p99_ms", "cpu_ms", "load_cores")
 _BUDGETS = {(MODERN, 1): 0.9, (MODERN, 16): 1.0, (MODERN, 64): 1.0} | {(LEGACY, clients): 0.8 for clients in CLIENTS}
 BARE, GATEWAY, PLATFORM = "bare FastMCP", "gateway", "platform, directly"
+BARE_JWT, GATEWAY_JWT = "bare FastMCP, JWT", "gateway, JWT"
 _LOW_LEVEL, _TUNED, _PAYLOAD = "low-level SDK", "tuned FastMCP", "tuned FastMCP, answer of a search"
 # Contestants that each do a little more than the one before; what they are and the wires they are measured on.
 _LADDER = {_LOW_LEVEL: ("low-level", WIRES), _TUNED: ("tuned", (MODERN,)), _PAYLOAD: ("payload", (MODERN,))}
@@ -98,7 +100,7 @@ class Field:
     def _measured(self, lane: Lane, seconds: int) -> Slice:
         before = contestants.counts(self._upstream)["search"]
         measured = wrk.measure(lane.contestant, lane.load, lane.clients, seconds)
-        if lane.call == contestants.SEARCH:
+        if lane.call is not None and lane.call.tool == contestants.SEARCH.tool:
             # Every answer must have come from the platform: what was cancelled in flight may come on top.
             asked = contestants.counts(self._upstream)["search"] - before
             if not measured.requests <= asked <= measured.requests + lane.clients:
@@ -112,11 +114,16 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
         upstream = stack.enter_context(contestants.platform(workdir))
         served = stack.enter_context(contestants.gateway(upstream, workdir))
         echo = stack.enter_context(contestants.bare("echo", workdir))
+        caller = stack.enter_context(login(workdir))
+        served_jwt = stack.enter_context(contestants.gateway(upstream, workdir, login=caller))
+        echo_jwt = stack.enter_context(contestants.bare("guarded", workdir, login=caller))
         race = Field(upstream, workdir, sizes.quiet)
         for clients in CLIENTS:
             for wire in WIRES:
                 race.add(BARE, echo, contestants.ECHO, wire, clients)
                 race.add(GATEWAY, served, contestants.SEARCH, wire, clients)
+                race.add(BARE_JWT, echo_jwt, replace(contestants.ECHO, token=caller.token), wire, clients)
+                race.add(GATEWAY_JWT, served_jwt, replace(contestants.SEARCH, token=caller.token), wire, clients)
             race.add_platform(clients)
         for name, (kind, wires) in _LADDER.items():
             try:
@@ -129,7 +136,9 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
         race.race(sizes)
         ladder = _ladder(race, upstream)
     section = Section("Calls a second and latency")
-    section.rows = [_row(race, wire, clients) for wire in WIRES for clients in CLIENTS]
+    for pair in ((GATEWAY, BARE), (GATEWAY_JWT, BARE_JWT)):
+        section.rows += [_row(race, pair, wire, clients) for wire in WIRES for clients in CLIENTS]
+    section.chart = _bars(race)
     section.details = [_figures(race)]
     section.causes = [ladder, _profile(workdir)]
     return section
@@ -142,11 +151,12 @@ def _profile(workdir: Path) -> str:
         return f"By package: not measured. {error}"
 
 
-def _row(race: Field, wire: Wire, clients: int) -> Row:
-    what = f"`memory_search`, {wire.version} wire, {clients} client{'s' if clients > 1 else ''}"
+def _row(race: Field, pair: tuple[str, str], wire: Wire, clients: int) -> Row:
+    auth = ", JWT" if pair[0] == GATEWAY_JWT else ""
+    what = f"`memory_search`{auth}, {wire.version} wire, {clients} client{'s' if clients > 1 else ''}"
     budget = _BUDGETS[wire, clients]
     try:
-        ours, bare = race.of(GATEWAY, wire, clients), race.of(BARE, wire, clients)
+        ours, bare = (race.of(name, wire, clients) for name in pair)
     except Unmeasured as error:
         return Row(what, "failed", "", f"≥ {budget} × bare FastMCP", Verdict.NOT_MEASURED, str(error))
     ratio = ratios(ours.figures("per_second"), bare.figures("per_second"))
@@ -154,6 +164,20 @@ def _row(race: Field, wire: Wire, clients: int) -> Row:
     measured = f"{Spread.of(ours.figures('per_second')).median:,.0f} calls/s"
     remark = "" if holds else _blame(ours, bare)
     return Row(what, measured, ratio.text(), f"≥ {budget} × bare FastMCP", verdict(holds), remark)
+
+
+def _bars(race: Field) -> list[Group]:
+    """Calls a second side by side, as the chart shows them; nothing where a lane failed."""
+    groups = []
+    for wire in WIRES:
+        for clients in CLIENTS:
+            try:
+                lanes = [race.of(name, wire, clients) for name in (BARE, GATEWAY, BARE_JWT, GATEWAY_JWT)]
+            except Unmeasured:
+                continue
+            bars = {lane.name: Spread.of(lane.figures("per_second")).median for lane in lanes}
+            groups.append(Group(f"{clients} client{'s' if clients > 1 else ''}", wire.version, bars))
+    return groups
 
 
 def _blame(ours: Lane, bare: Lane) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from bench import canned
 from bench.client import checked
+from bench.login import Login
 from bench.processes import Contestant, running
 from bench.result import Unmeasured
 from bench.upstream import COUNTS_PATH
@@ -23,17 +24,20 @@ def ask(deltas: int, pause: float = 0.0, *, hold: bool = False) -> ToolCall:
     return ToolCall("memory_ask", {"query": query, "brain": "main"}, with_progress=True)
 
 
-def bare(kind: str, workdir: Path, workers: int = 1) -> AbstractContextManager[Contestant]:
-    return running(f"bare {kind}", ["bench.bare", kind, "--workers", str(workers)], workdir)
+def bare(kind: str, workdir: Path, workers: int = 1, login: Login | None = None) -> AbstractContextManager[Contestant]:
+    env = login.bare_settings() if login else {}
+    return running(f"bare {kind}", ["bench.bare", kind, "--workers", str(workers)], workdir, env=env)
 
 
 def platform(workdir: Path) -> AbstractContextManager[Contestant]:
     return running("instant platform", ["bench.upstream"], workdir)
 
 
-def gateway(upstream: Contestant, workdir: Path, workers: int = 1) -> AbstractContextManager[Contestant]:
+def gateway(
+    upstream: Contestant, workdir: Path, workers: int = 1, login: Login | None = None
+) -> AbstractContextManager[Contestant]:
     platform = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_DIALECT": "platform"}
-    env = {**platform, "BRAINS_LOG_FORMAT": "json"}
+    env = {**platform, "BRAINS_LOG_FORMAT": "json", **(login.gateway_settings() if login else {})}
     return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env)
 
 

@@ -1,8 +1,10 @@
 """Where a call's CPU goes by package, as py-spy sees it; nothing where py-spy is not installed."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +22,7 @@ ABSENT = "By package: not measured, py-spy is not installed (`pip install py-spy
 
 def by_package(workdir: Path) -> str:
     """The packages whose code ran when a sample was taken, during memory_search at 16 clients."""
-    spy = shutil.which("py-spy")
+    spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if spy is None:
         return ABSENT
     samples = workdir / "samples.txt"

@@ -28,6 +28,15 @@ class Row:
     remark: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Bars side by side in the chart, by whose they are."""
+
+    label: str
+    under: str
+    bars: dict[str, float]
+
+
 @dataclass(slots=True)
 class Section:
     """One measurement, whole: its rows, then the figures behind them."""
@@ -37,6 +46,7 @@ class Section:
     details: list[str] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)
     """Where the time goes."""
+    chart: list[Group] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class ToolCall:
     tool: str
     arguments: JsonObject
     with_progress: bool = False
+    token: str | None = None
 
     def headers(self, wire: Wire) -> dict[str, str]:
         common = {
@@ -38,6 +39,8 @@ class ToolCall:
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": wire.version,
         }
+        if self.token is not None:
+            common["authorization"] = f"Bearer {self.token}"
         return common | ({"mcp-method": "tools/call", "mcp-name": self.tool} if wire.modern else {})
 
     def body(self, wire: Wire) -> bytes:

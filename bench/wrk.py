@@ -35,7 +35,7 @@ class Load:
     def of_call(cls, call: ToolCall, wire: Wire, workdir: Path) -> "Load":
         lines = ['wrk.method = "POST"', f"wrk.body = {_quoted(call.body(wire).decode())}"]
         lines += [f"wrk.headers[{_quoted(name)}] = {_quoted(value)}" for name, value in call.headers(wire).items()]
-        return cls(PATH, _written(workdir / f"{call.tool}-{wire.version}.lua", lines))
+        return cls(PATH, _written(workdir / f"{call.tool}-{wire.version}{'-token' if call.token else ''}.lua", lines))
 
     @classmethod
     def of_get(cls, path: str, workdir: Path) -> "Load":

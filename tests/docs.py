@@ -85,11 +85,22 @@ def conformance_table() -> str:
     return "\n".join([*rows, "", f"With `@modelcontextprotocol/conformance` {record['suite']}."])
 
 
+def speed_table() -> str:
+    """The budgets as they were last measured, with the machine and the date; told in full by the page itself."""
+    page = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"^\* ([a-zA-Z]+): (.+)$", page, re.MULTILINE))
+    (budgets,) = re.findall(r"^## Budgets\n\n(.+?)\n\n((?:\|.+\n)+)", page, re.MULTILINE)
+    rows = ["|".join(line.split("|")[:6]) + "|" for line in budgets[1].splitlines()]
+    when = f"{facts['date']}, {facts['machine']}, {facts['Python']}, commit {facts['commit']}"
+    return "\n".join([f"<details><summary>{when}: {budgets[0]}</summary>", "", *rows, "", "</details>"])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "errors": errors_table,
     "surfaces": surfaces_table,
     "conformance": conformance_table,
+    "speed": speed_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
 }
 

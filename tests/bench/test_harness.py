@@ -1,16 +1,19 @@
 """The bench measures what it says: its client, its instant platform, its arithmetic, and how it shows failures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from bench import __main__ as command
-from bench import canned, contestants, report, wrk
+from bench import canned, chart, contestants, report, wrk
 from bench.client import checked
 from bench.corpus import CHUNKS_PER_DOCUMENT, WORDS_PER_CHUNK, Corpus
+from bench.login import login
 from bench.report import Ran
-from bench.result import Row, Section, Spread, Unmeasured, Verdict, percentile, ratios
+from bench.result import Group, Row, Section, Spread, Unmeasured, Verdict, percentile, ratios
 from bench.sizes import QUICK, Sizes
 from bench.streams import run, streamed
 from bench.wire import LEGACY, MODERN, get, result
@@ -112,6 +115,33 @@ def test_the_page_says_who_disturbed_the_run() -> None:
 
     assert "Nothing else ran" in report.page([], [quiet])
     assert "calls 30%" in report.page([], [disturbed])
+
+
+def test_the_chart_has_a_bar_for_every_figure_as_high_as_it_is() -> None:
+    groups = [Group("1 client", "a wire", {"bare": 200, "gateway": 400}), Group("16 clients", "a wire", {"bare": 300})]
+    drawn = ElementTree.fromstring(chart.svg(groups, "Calls & answers", "a machine"))
+    titled = [(rect.findtext("{*}title"), rect.get("height", "")) for rect in drawn.findall(".//{*}rect")]
+    bars = {title: float(height) for title, height in titled if title}
+    assert list(bars) == [
+        "bare, 1 client, a wire: 200 calls a second",
+        "gateway, 1 client, a wire: 400 calls a second",
+        "bare, 16 clients, a wire: 300 calls a second",
+    ]
+    low, high, middle = bars.values()
+    assert (low * 2, middle) == (pytest.approx(high), pytest.approx((low + high) / 2))
+
+
+def test_callers_with_a_token_are_let_in_and_others_are_not(tmp_path: Path) -> None:
+    with (
+        login(tmp_path) as caller,
+        contestants.platform(tmp_path) as platform,
+        contestants.gateway(platform, tmp_path, login=caller) as gateway,
+        contestants.bare("guarded", tmp_path, login=caller) as bare,
+    ):
+        for contestant, call in ((gateway, contestants.SEARCH), (bare, contestants.ECHO)):
+            contestants.check(contestant, replace(call, token=caller.token), MODERN)
+            with pytest.raises(Unmeasured, match="401"):
+                contestants.check(contestant, call, MODERN)
 
 
 def test_the_canned_search_has_ten_hits_of_the_size_of_a_chunk() -> None:
