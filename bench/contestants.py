@@ -9,7 +9,7 @@ from urllib.parse import quote
 from bench import canned
 from bench.client import checked
 from bench.login import Login
-from bench.processes import Contestant, running
+from bench.processes import ROOT, Contestant, running
 from bench.result import Unmeasured
 from bench.upstream import COUNTS_PATH
 from bench.wire import ToolCall, Wire, get, result
@@ -34,11 +34,11 @@ def platform(workdir: Path) -> AbstractContextManager[Contestant]:
 
 
 def gateway(
-    upstream: Contestant, workdir: Path, workers: int = 1, login: Login | None = None
+    upstream: Contestant, workdir: Path, workers: int = 1, login: Login | None = None, tree: Path = ROOT
 ) -> AbstractContextManager[Contestant]:
     platform = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_DIALECT": "platform"}
     env = {**platform, "BRAINS_LOG_FORMAT": "json", **(login.gateway_settings() if login else {})}
-    return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env)
+    return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env, tree=tree)
 
 
 def counts(upstream: Contestant) -> dict[str, int]:

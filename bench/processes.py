@@ -58,15 +58,15 @@ class Contestant:
 
 @contextmanager
 def running(
-    name: str, command: Sequence[str], workdir: Path, *, env: Mapping[str, str] | None = None
+    name: str, command: Sequence[str], workdir: Path, *, env: Mapping[str, str] | None = None, tree: Path = ROOT
 ) -> Iterator[Contestant]:
-    """A Python module as a server: `--port` is added to its command. Ended, by id, however this is left."""
+    """A Python module of a tree as a server: `--port` is added to its command. Ended, by id, however this is left."""
     port = free_port()
     stderr = workdir / f"{name.replace(' ', '-')}-{port}.log"
     with stderr.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *command, "--port", str(port)],
-            cwd=ROOT,
+            cwd=tree,
             env=environment(env or {}),
             stdin=subprocess.DEVNULL,
             stdout=log,
