@@ -16,7 +16,7 @@ from tests.gateway.test_processes import process
 from tests.served import Era
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
-KEPT_ALIVE = 20
+KEPT_ALIVE = 100
 """Connections the gateway may keep for the next request."""
 EXPIRY_SECONDS = 8.5
 """After this long it keeps none of them."""
