@@ -29,7 +29,7 @@ _ROUNDS = 3
 _SECONDS = 6
 _CLIENTS = 16
 _DELTAS = 1000
-_LEAST_MICROSECONDS = 15.0
+_LEAST_SHARE = 0.01
 _FUNCTIONS = 15
 # What is ours, or was our choice: the rest is MCP's and FastMCP's way of serving a request, and Python's of running it.
 _OURS = frozenset({"gateway", "httpx", "httpx_sse", "httpcore", "h11", "aiohttp", "yarl", "tenacity", "structlog"})
@@ -92,14 +92,12 @@ def compared(work: Work, before: Path) -> tuple[Side, Side]:
 
 def told(name: str, what: str, before: Side, after: Side) -> str:
     was, now = packages(before.frames), packages(after.frames)
-    rows = sorted(was | now, key=lambda one: -max(before.microseconds(was[one]), after.microseconds(now[one])))
-    lines = [
-        [one, f"{before.microseconds(was[one]):.0f}", f"{after.microseconds(now[one]):.0f}"]
-        for one in rows
-        if max(before.microseconds(was[one]), after.microseconds(now[one])) >= _LEAST_MICROSECONDS / 10
-    ]
-    whole = [statistics.median(side.cpu_ms) * 1e3 for side in (before, after)]
-    lines.append(["**all**", *(f"**{value:,.0f}**" for value in whole)])
+    shares = {one: (was[one] / before.frames.total(), now[one] / after.frames.total()) for one in was | now}
+    shown = sorted((one for one in shares if max(shares[one]) >= _LEAST_SHARE), key=lambda one: -max(shares[one]))
+    others = [one for one in shares if one not in shown]
+    lines = [[one, *_microseconds(before, was[one], after, now[one])] for one in shown]
+    lines.append(["others", *_microseconds(before, sum(was[o] for o in others), after, sum(now[o] for o in others))])
+    lines.append(["**all**", *_microseconds(before, was.total(), after, now.total())])
     functions: Counter[str] = Counter()
     for frame, count in after.frames.items():
         if package(frame) not in _OURS:
@@ -111,11 +109,15 @@ def told(name: str, what: str, before: Side, after: Side) -> str:
             f"## {name}",
             f"CPU in µs: {what}.",
             table(["Package", "before", "after"], lines),
-            f"Of what is left, {ours:,.0f} µs are in the gateway and the libraries it chose; the rest only FastMCP, the "
-            "SDK and what they stand on could give. Their functions that took most:",
+            f"Of what is left, {ours:,.0f} µs are in the gateway and the libraries it chose; the rest only FastMCP, the"
+            " SDK and what they stand on could give. Their functions that took most:",
             table(["Function", "µs"], left),
         ]
     )
+
+
+def _microseconds(before: Side, was: int, after: Side, now: int) -> list[str]:
+    return [f"{before.microseconds(was):,.0f}", f"{after.microseconds(now):,.0f}"]
 
 
 def main() -> int:
@@ -129,8 +131,9 @@ def main() -> int:
     parts = [
         "# Before and after",
         f"Written by `python -m bench.before`, {facts['date']}, on {facts['machine']}, {facts['Python']}. Before is "
-        f"commit {commit.stdout.strip()}, after is {facts['commit']}; both with {facts['packages']}. Samples of py-spy, "
-        f"taken without stopping the gateway, are spread over its CPU time, the median of {_ROUNDS} rounds.",
+        f"commit {commit.stdout.strip()}, after is {facts['commit']}; both with {facts['packages']}. The samples of "
+        "py-spy, taken without stopping the gateway, are spread over its CPU time, which is the median of "
+        f"{_ROUNDS} rounds.",
         *(told(name, what, *compared(work, tree)) for name, (work, what) in _WORK.items()),
     ]
     PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -61,7 +61,9 @@ def sampled(served: Contestant, workdir: Path, work: Callable[[], T]) -> tuple[C
     frames: Counter[str] = Counter()
     for line in samples.read_text(encoding="utf-8").splitlines():
         stack, _, count = line.rpartition(" ")
-        frames[stack.rsplit(";", 1)[-1]] += int(count)
+        # Looked at while it goes on, it is sometimes misread.
+        if _FILE.search(frame := stack.rsplit(";", 1)[-1]):
+            frames[frame] += int(count)
     return frames, done
 
 

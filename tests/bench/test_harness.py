@@ -1,6 +1,7 @@
 """The bench measures what it says: its client, its instant platform, its arithmetic, and how it shows failures."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ import pytest
 
 from bench import __main__ as command
 from bench import canned, chart, contestants, report, wrk
+from bench.before import Side, told
 from bench.client import checked
 from bench.corpus import CHUNKS_PER_DOCUMENT, WORDS_PER_CHUNK, Corpus
 from bench.login import login
@@ -149,3 +151,13 @@ def test_the_canned_search_has_ten_hits_of_the_size_of_a_chunk() -> None:
     hits = canned.search_result()["hits"]
     assert [len(hit["content"].split()) for hit in hits] == [150] * 10
     assert QUICK.chunks == 100_000
+
+
+def test_a_profile_says_what_each_package_took_before_and_after() -> None:
+    before = Side(Path(), Counter({"send (httpx/_client.py:9)": 3, "run (mcp/server/runner.py:2)": 1}), [4.0, 9.0, 3.0])
+    after = Side(Path(), Counter({"run (mcp/server/runner.py:2)": 1, "run (mcp/server/runner.py:5)": 1}), [1.0])
+    page = told("`memory_search`", "one call", before, after)
+    assert "| httpx | 3,000 | 0 |" in page
+    assert "| mcp | 1,000 | 1,000 |" in page
+    assert "| **all** | 4,000 | 1,000 |" in page
+    assert "| `run (mcp/server/runner.py)` | 1000 |" in page

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.commands import http_app
 from gateway.settings import load
-from tests.faults.crowd import SMALL, Crowd, Size, Storyteller, come_and_go, judged, one_call, run, settled
+from tests.faults.crowd import KEPT_ALIVE, SMALL, Crowd, Size, Storyteller, come_and_go, judged, one_call, run, settled
 from tests.faults.plain import Platform, Told
 from tests.served import listening
 
@@ -68,7 +68,7 @@ def finished(size: Size = SIZE) -> tuple[Crowd, Storyteller]:
 
 
 def test_the_judge_is_content_with_what_is_promised() -> None:
-    assert judged(*finished(), right_after=20, later=1) == []
+    assert judged(*finished(), right_after=KEPT_ALIVE, later=1) == []
 
 
 def test_the_judge_sees_words_of_another() -> None:
@@ -89,18 +89,18 @@ def test_the_judge_sees_half_an_answer() -> None:
 
 def test_the_judge_sees_connections_that_stay() -> None:
     crowd, story = finished()
-    assert len(judged(crowd, story, right_after=21, later=1)) == 1
-    assert len(judged(crowd, story, right_after=20, later=2)) == 1
+    assert len(judged(crowd, story, right_after=KEPT_ALIVE + 1, later=1)) == 1
+    assert len(judged(crowd, story, right_after=KEPT_ALIVE, later=2)) == 1
 
 
 def test_the_judge_sees_connections_nobody_closes() -> None:
     crowd, story = finished()
     del story.gone_at["r1c3"]
-    assert "1 upstream connections were not closed" in judged(crowd, story, right_after=20, later=1)[-1]
+    assert "1 upstream connections were not closed" in judged(crowd, story, right_after=KEPT_ALIVE, later=1)[-1]
 
 
 @pytest.mark.parametrize("late", [1.5, 30.0])
 def test_the_judge_sees_connections_that_go_late(late: float) -> None:
     crowd, story = finished()
     story.gone_at = {name: at + late for name, at in story.gone_at.items()}
-    assert len(judged(crowd, story, right_after=20, later=1)) == 1
+    assert len(judged(crowd, story, right_after=KEPT_ALIVE, later=1)) == 1
