@@ -31,8 +31,8 @@ format: $(STAMP) ## Format and fix what can be fixed
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md
-	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m bench
+bench: $(STAMP) ## Measure the budgets; writes bench/RESULTS.md (ARGS=--full: longer, with more calls and streams)
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m bench $(ARGS)
 
 proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and crowds in full size; writes tests/faults/PROOF.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof

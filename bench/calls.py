@@ -24,8 +24,12 @@ _BUDGETS = {(MODERN, 1): 0.9, (MODERN, 16): 1.0, (MODERN, 64): 1.0} | {(LEGACY, 
 BARE, GATEWAY, PLATFORM = "bare FastMCP", "gateway", "platform, directly"
 BARE_JWT, GATEWAY_JWT = "bare FastMCP, JWT", "gateway, JWT"
 _LOW_LEVEL, _TUNED, _PAYLOAD = "low-level SDK", "tuned FastMCP", "tuned FastMCP, answer of a search"
-# Contestants that each do a little more than the one before; what they are and the wires they are measured on.
-_LADDER = {_LOW_LEVEL: ("low-level", WIRES), _TUNED: ("tuned", (MODERN,)), _PAYLOAD: ("payload", (MODERN,))}
+# Contestants that each do a little more than the one before: what they are, the wires and the numbers of clients.
+_LADDER = {
+    _LOW_LEVEL: ("low-level", WIRES, CLIENTS),
+    _TUNED: ("tuned", (MODERN,), (_LADDER_CLIENTS,)),
+    _PAYLOAD: ("payload", (MODERN,), (_LADDER_CLIENTS,)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +129,15 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
                 race.add(BARE_JWT, echo_jwt, replace(contestants.ECHO, token=caller.token), wire, clients)
                 race.add(GATEWAY_JWT, served_jwt, replace(contestants.SEARCH, token=caller.token), wire, clients)
             race.add_platform(clients)
-        for name, (kind, wires) in _LADDER.items():
+        for name, (kind, wires, crowds) in _LADDER.items():
             try:
                 contestant = stack.enter_context(contestants.bare(kind, workdir))
             except Unmeasured as error:
-                race.failures |= {(name, wire, _LADDER_CLIENTS): str(error) for wire in wires}
+                race.failures |= {(name, wire, clients): str(error) for wire in wires for clients in crowds}
                 continue
             for wire in wires:
-                race.add(name, contestant, contestants.ECHO, wire, _LADDER_CLIENTS)
+                for clients in crowds:
+                    race.add(name, contestant, contestants.ECHO, wire, clients)
         race.race(sizes)
         ladder = _ladder(race, upstream)
     section = Section("Calls a second and latency")
@@ -226,7 +231,7 @@ def _ladder(race: Field, upstream: Contestant) -> str:
         ("MCP, as the low-level SDK does it for an echo", cpu[_LOW_LEVEL]),
         ("what FastMCP adds, without its hidden `tools/list` and with a frozen heap", cpu[_TUNED] - cpu[_LOW_LEVEL]),
         ("the answer of a search instead of an echo's, in FastMCP and the SDK", cpu[_PAYLOAD] - cpu[_TUNED]),
-        ("the gateway's brain: chain, httpx, JSON, as measured alone", brain),
+        ("the gateway's brain: chain, request, JSON, as measured alone", brain),
         (
             "the rest of the gateway: arguments, words, log line; and what parts cost more together than apart",
             rest,
