@@ -15,7 +15,7 @@ from bench.result import Row, Section, Spread, Unmeasured, Verdict, ratios, tabl
 from bench.sizes import Sizes
 
 _BUDGET = 1.1
-_TOKENS = 2_500
+_TOKENS = {"memory": 2_500, "kv": 2_000, "team": 2_000, "being": 2_000, "memo": 2_000}
 _ANSWER_SECONDS = 30.0
 _IMPORT_RUNS = 3
 _MESSAGES: tuple[dict[str, Any], ...] = (
@@ -137,19 +137,26 @@ def _import_ms(statement: str, sizes: Sizes) -> float:
 
 
 def definitions(_sizes: Sizes, workdir: Path) -> Section:
-    """What a client's model must read before it can call anything."""
-    _, tools = listed(["gateway", "stdio"], {"BRAINS_DATA_DIR": str(workdir / "stdio-data")}, workdir)
-    kept = [{key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in tools]
-    what, budget = f"tool definitions, `memory` ({len(tools)} tools)", f"≤ {_TOKENS:,} tokens"
+    """What a client's model must read before it can call anything, by surface."""
+    section = Section("Tool definitions")
+    env, lines = {"BRAINS_DATA_DIR": str(workdir / "stdio-data")}, []
+    tools = {name: listed(["gateway", "stdio", "--surface", name], env, workdir)[1] for name in _TOKENS}
+    kept = [
+        {key: tool.get(key) for key in ("name", "description", "inputSchema")} for name in tools for tool in tools[name]
+    ]
     try:
         counts, version = _tokens(kept)
     except Unmeasured as error:
-        return Section("Tool definitions", [Row(what, "", "", budget, Verdict.NOT_MEASURED, str(error))])
-    total = sum(counts)
-    lines = [[f"`{tool['name']}`", str(count)] for tool, count in zip(kept, counts, strict=True)]
-    row = Row(what, f"{total:,} tokens", f"{total / _TOKENS:.2f}", budget, verdict(total <= _TOKENS))
+        return Section("Tool definitions", [Row("tool definitions", "", "", "", Verdict.NOT_MEASURED, str(error))])
+    for name, most in _TOKENS.items():
+        own, counts = counts[: len(tools[name])], counts[len(tools[name]) :]
+        what, measured = f"tool definitions, `{name}` ({len(own)} tools)", f"{sum(own):,} tokens"
+        row = Row(what, measured, f"{sum(own) / most:.2f}", f"≤ {most:,} tokens", verdict(sum(own) <= most))
+        section.rows.append(row)
+        lines += [[name, f"`{tool['name']}`", str(count)] for tool, count in zip(tools[name], own, strict=True)]
     counted = f"Counted by gpt-tokenizer {version} (its default encoding), compact JSON, each tool by itself."
-    return Section("Tool definitions", [row], [table(["Tool", "tokens"], lines), counted])
+    section.details = [table(["Surface", "Tool", "tokens"], lines), counted]
+    return section
 
 
 def _tokens(tools: list[dict[str, Any]]) -> tuple[list[int], str]:
