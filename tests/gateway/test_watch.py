@@ -64,36 +64,33 @@ async def test_a_failure_is_the_wait_s_own() -> None:
             await watch.wait(fails(), at(LONG))
 
 
-async def test_many_waits_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
+    """Those that the watch has set."""
     loop = asyncio.get_running_loop()
-    timers: list[float] = []
+    made: list[asyncio.TimerHandle] = []
     call_at = loop.call_at
 
     def noted(when: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
-        timers.append(when)
-        return call_at(when, callback, *args)
+        made.append(call_at(when, callback, *args))
+        return made[-1]
 
     monkeypatch.setattr(loop, "call_at", noted)
+    return made
+
+
+async def test_many_waits_take_one_timer(timers: list[asyncio.TimerHandle]) -> None:
     async with Watch() as watch:
         for _ in range(100):
             await watch.wait(after(0), at(LONG))
     assert len(timers) == 1
 
 
-async def test_none_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = asyncio.get_running_loop()
-    made: list[asyncio.TimerHandle] = []
-    call_at = loop.call_at
-
-    def kept(when: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
-        made.append(call_at(when, callback, *args))
-        return made[-1]
-
-    monkeypatch.setattr(loop, "call_at", kept)
+async def test_none_is_left_behind(timers: list[asyncio.TimerHandle]) -> None:
     async with Watch() as watch:
         await watch.wait(after(0), at(LONG))
         await watch.wait(after(0), at(LONG / 2))
-    assert [timer.cancelled() for timer in made] == [True, True]
+    assert [timer.cancelled() for timer in timers] == [True, True]
 
 
 async def cancelled(of: Callable[[Watch], Awaitable[object]], seconds: float) -> asyncio.Task[object]:
