@@ -59,9 +59,9 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Gateway(served, asyncio.run(new_brain(served)))
 
 
-async def new_brain(served: Served) -> str:
+async def new_brain(served: Served, name: str = "For the contract") -> str:
     async with served.over_http("modern") as client:
-        created = await client.call_tool("memory_create_brain", {"name": "For the contract"})
+        created = await client.call_tool("memory_create_brain", {"name": name})
     return str(structured(created)["id"])
 
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 
@@ -23,23 +22,15 @@ EVERY = case.load_calls()
 PAGE = "http://pages.example/tea"
 
 
-@dataclass
-class Stage:
-    """A gateway in front of the daemon, and a brain for the vocabularies that have no tool to make one."""
-
-    served: Served
-    brain: str
-
-
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway in front of the daemon."""
     files, data, home = (tmp_path_factory.mktemp(name) for name in ("files", "data", "daemon"))
     with ExitStack() as stack:
         llm = stack.enter_context(listening(ScriptedLLM(TALK).app()))
         pages = stack.enter_context(listening(Scripted({"GET /tea": lambda _request: tea()}).app()))
         daemon = stack.enter_context(running_daemon(home, llm_url=llm, pages_url=pages))
-        served = stack.enter_context(serving(data, files, upstream_url=daemon))
-        yield Stage(served, asyncio.run(new_brain(served)))
+        yield stack.enter_context(serving(data, files, upstream_url=daemon))
 
 
 def tea() -> object:
@@ -50,13 +41,14 @@ def tea() -> object:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize(("way", "wire"), [("http", MODERN), ("stdio", HANDSHAKE)])
-def test_every_case_holds_in_front_of_the_published_daemon(stage: Stage, surface: str, way: str, wire: str) -> None:
-    served = stage.served
+def test_every_case_holds_in_front_of_the_published_daemon(served: Served, surface: str, way: str, wire: str) -> None:
+    # For those that have no tool to make one. One each: a patrol looks at all that is there, and others wait for it.
+    brain = None if surface == "memory" else asyncio.run(new_brain(served, f"For {surface} over {way}"))
     if way == "http":
-        path = "/mcp" if surface == "memory" else f"/{surface}/mcp/{stage.brain}"
+        path = "/mcp" if brain is None else f"/{surface}/mcp/{brain}"
         done = check_calls(served.url + path, EVERY, wire=wire, page=PAGE, folder=served.root)
     else:
-        command = stdio_command(served, surface, None if surface == "memory" else stage.brain)
+        command = stdio_command(served, surface, brain)
         done = check_command(command, EVERY, wire=wire, page=PAGE, folder=served.root)
     assert failures(done) == {}
     assert {one.case.id for one in done.results} == {one.id for one in EVERY if one.surface == surface}
