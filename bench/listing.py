@@ -12,8 +12,8 @@ from bench.streams import run
 from bench.wire import MODERN, ToolCall
 from contract.platform.library import Operation
 from contract.platform.store import Store
-from gateway.surfaces.kv import path_of, putting
-from gateway.surfaces.kv_schema import PutInput
+from gateway.surfaces.kv.schema import PutInput
+from gateway.surfaces.kv.surface import path_of, putting
 
 _NOTES = 10_000
 _BATCH = 500

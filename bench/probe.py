@@ -9,9 +9,9 @@ import time
 import uvloop
 
 from bench import canned
-from gateway.caller import Call
-from gateway.server import Gateway
-from gateway.settings import load
+from gateway.app.gateway import Gateway
+from gateway.config.settings import load
+from gateway.operations.caller import Call
 
 _QUERY = {"query": canned.QUERY, "top_k": 10, "scope": None, "sort": None}
 

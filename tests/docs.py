@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from gateway.errors import CATALOGUE
-from gateway.settings import PREFIX, SURFACES, Settings
+from gateway.config.settings import PREFIX, SURFACES, Settings
+from gateway.operations.errors import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -17,8 +17,8 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from starlette.types import ASGIApp
 
-from gateway.commands import http_app
-from gateway.settings import load
+from gateway.cli.commands import http_app
+from gateway.config.settings import load
 
 Era = Literal["modern", "legacy"]
 MODE: dict[Era, str] = {"modern": "2026-07-28", "legacy": "legacy"}

@@ -1,39 +1,44 @@
-"""The shape of the code: who may import whom, and how large a piece may grow."""
+"""The shape of the code: which package may import which, and how large a piece may grow. Each test lists offenders."""
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("gateway/**/*.py"), *ROOT.glob("contract/**/*.py"), *ROOT.glob("bench/**/*.py")])
 MODULE_LINES, FUNCTION_LINES = 400, 60
 
-# Prefix of a module -> prefixes it must not import. Data flows surface -> brain -> chain -> dialect -> client.
+# A package of the gateway -> the packages it may import. The lowest stands first; nothing imports upwards.
+MAY_IMPORT = {
+    "operations": (),
+    "ingest": ("operations",),
+    "config": ("operations", "ingest"),
+    "upstream": ("operations", "config"),
+    "brain": ("operations", "ingest", "upstream"),
+    "mcp": ("operations", "brain"),
+    "surfaces": ("operations", "brain", "mcp"),
+    "http": ("operations", "config", "brain", "mcp"),
+    "app": ("operations", "ingest", "config", "upstream", "brain", "mcp", "surfaces", "http"),
+    "cli": ("operations", "ingest", "config", "upstream", "brain", "mcp", "surfaces", "http", "app"),
+}
+# A module, or all below it -> libraries and packages that it must not import, with the modules that may.
 FORBIDDEN = {
     "contract": ("gateway", "tests", "bench"),
-    # Those middlewares repeat writes, answer from a cache, and count all callers as one.
+    # FastMCP's middlewares repeat writes, answer from a cache, and count all callers as one.
     "gateway": ("tests", "bench", "contract", "fastmcp.server.middleware"),
-    "gateway.surfaces": ("httpx", "gateway.server", "gateway.commands", "gateway.upstream.client", "gateway.chains"),
-    "gateway.brain": ("fastmcp", "httpx", "gateway.surfaces", "gateway.server", "gateway.upstream.platform"),
-    "gateway.chains": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream"),
-    "gateway.steps": ("fastmcp", "httpx", "gateway.surfaces", "gateway.brain", "gateway.upstream", "gateway.chains"),
-    "gateway.upstream": ("fastmcp", "gateway.surfaces", "gateway.brain", "gateway.chains", "gateway.server"),
-    "gateway.auth": ("gateway.surfaces", "gateway.brain", "gateway.server", "gateway.upstream", "gateway.settings"),
-    "gateway.names": ("fastmcp", "httpx", "gateway.upstream"),
+    "gateway.operations": ("fastmcp", "httpx", "mcp"),
+    "gateway.brain": ("fastmcp", "httpx", "mcp"),
+    "gateway.surfaces": ("httpx", "gateway.operations.steps", "gateway.operations.chains"),
+    "gateway.upstream": ("fastmcp", "mcp"),
 }
-# The composition side may reach the reference platform, to embed it, and the command the judge; nothing else may.
-EXEMPT = {("gateway.embedded", "contract"), ("gateway.cli", "contract")}
-READS_SETTINGS = {
-    "gateway.settings",
-    "gateway.server",
-    "gateway.commands",
-    "gateway.administration",
-    "gateway.gates",
-    "gateway.welcome",
-    "gateway.cli",
+EXEMPT = {
+    # The embedded brain is the reference platform, and one command is the judge.
+    ("gateway.app.embedded", "contract"),
+    ("gateway.cli.main", "contract"),
 }
+# Everybody else is given values, never the settings.
+READS_SETTINGS = ("gateway.app", "gateway.cli", "gateway.config", "bench")
 
 
 def module_of(path: Path) -> str:
@@ -52,37 +57,73 @@ def within(module: str, prefix: str) -> bool:
     return module == prefix or module.startswith(prefix + ".")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_imports_point_downwards(path: Path) -> None:
-    module = module_of(path)
-    banned = {
-        name
+def package_of(module: str) -> str | None:
+    """The package of a module of the gateway; None for what lies above the packages."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "gateway" and len(parts) > 1 and parts[1] in MAY_IMPORT else None
+
+
+def test_packages_import_only_those_they_may() -> None:
+    offending = [
+        f"{module_of(path)} imports {found}"
+        for path in SOURCES
+        if (package := package_of(module_of(path))) is not None
+        for found in imports_of(path)
+        if (other := package_of(found)) not in (None, package) and other not in MAY_IMPORT[package]
+    ]
+    assert offending == []
+
+
+def test_the_table_of_packages_has_no_circle_and_names_them_all() -> None:
+    list(TopologicalSorter(MAY_IMPORT).static_order())
+    packages = {path.name for path in (ROOT / "gateway").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages == set(MAY_IMPORT)
+    assert {path.name for path in (ROOT / "gateway").glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_nothing_imports_what_is_not_for_it() -> None:
+    offending = [
+        f"{module_of(path)} imports {found}"
+        for path in SOURCES
         for prefix, names in FORBIDDEN.items()
+        if within(module_of(path), prefix)
         for name in names
-        if within(module, prefix) and (module, name) not in EXEMPT
-    }
-    assert [found for found in imports_of(path) if any(within(found, name) for name in banned)] == []
+        if (module_of(path), name) not in EXEMPT
+        for found in imports_of(path)
+        if within(found, name)
+    ]
+    assert offending == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_settings_are_read_by_the_composition_side_alone(path: Path) -> None:
-    if module_of(path) not in READS_SETTINGS and not within(module_of(path), "bench"):
-        assert not any(within(found, "gateway.settings") for found in imports_of(path))
+def test_settings_are_read_by_the_composition_side_alone() -> None:
+    offending = [
+        module_of(path)
+        for path in SOURCES
+        if not any(within(module_of(path), reader) for reader in READS_SETTINGS)
+        and any(within(found, "gateway.config.settings") for found in imports_of(path))
+    ]
+    assert offending == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_pieces_stay_small(path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    assert source.count("\n") <= MODULE_LINES
-    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno is not None}
-    assert {name: lines for name, lines in long.items() if lines > FUNCTION_LINES} == {}
+def test_pieces_stay_small() -> None:
+    offending = []
+    for path in SOURCES:
+        source = path.read_text(encoding="utf-8")
+        if source.count("\n") > MODULE_LINES:
+            offending.append(f"{module_of(path)}: {source.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES:
+                    offending.append(f"{module_of(path)}.{node.name}: {lines} lines")
+    assert offending == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=module_of)
-def test_every_module_says_what_lives_there(path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    if source.strip():
-        docstring = ast.get_docstring(ast.parse(source))
-        assert docstring
-        assert docstring.splitlines()[0].endswith((".", ":"))
+def test_every_module_says_what_lives_there() -> None:
+    offending = []
+    for path in SOURCES:
+        if source := path.read_text(encoding="utf-8").strip():
+            docstring = ast.get_docstring(ast.parse(source)) or ""
+            if not docstring.partition("\n")[0].endswith((".", ":")):
+                offending.append(module_of(path))
+    assert offending == []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.cli import main
-from gateway.gates import check_serving
-from gateway.settings import Settings, load
+from gateway.cli.main import main
+from gateway.config.settings import Settings, load
+from gateway.config.unsafe_settings import check_serving
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.auth.tokens import made
-from gateway.signing import begun, written
+from gateway.http.auth.tokens import made
+from gateway.upstream.signing import begun, written
 from tests.secrets_in_output import found_in
 
 pytest_plugins = ["pytester"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
 
-from gateway.brain import Brain
-from gateway.surfaces.base import Options, Surface
+from gateway.brain.brain import Brain
+from gateway.mcp.surface import Options, Surface
 
 _CLASSES: Final[Mapping[str, str]] = {
     "memory": "Memory",
@@ -17,5 +17,5 @@ _CLASSES: Final[Mapping[str, str]] = {
 
 
 def surface_of(name: str, brain: Brain, options: Options) -> Surface:
-    made: Surface = getattr(import_module(f"gateway.surfaces.{name}"), _CLASSES[name])(brain, options)
+    made: Surface = getattr(import_module(f"gateway.surfaces.{name}.surface"), _CLASSES[name])(brain, options)
     return made

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gateway.errors import GatewayError
+from gateway.operations.errors import GatewayError
 from gateway.upstream.window import SECONDS, Window
 
 log = structlog.get_logger()

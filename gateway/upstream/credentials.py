@@ -7,10 +7,10 @@ from typing import Final, Protocol
 
 from joserfc import jwt
 
-from gateway import scopes
-from gateway.caller import Call
-from gateway.signing import SigningKeys
-from gateway.watched import WatchedFile
+from gateway.config.reread_file import WatchedFile
+from gateway.operations import scopes
+from gateway.operations.caller import Call
+from gateway.upstream.signing import SigningKeys
 
 TYP: Final = "brains-gw+jwt"
 _SECONDS: Final = 60

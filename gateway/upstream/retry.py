@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
-from gateway.operations import READS, Op
-from gateway.upstream.refusal import is_own_answer, retry_after
+from gateway.operations.table import READS, Op
+from gateway.upstream.detect.refusal import is_own_answer, retry_after
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _MAYBE_SENT = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)

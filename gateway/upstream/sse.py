@@ -14,10 +14,10 @@ from typing import Final
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
-from gateway.errors import CATALOGUE, StreamBroken
-from gateway.operations import JsonObject
-from gateway.upstream.dialect import parsed_json
-from gateway.upstream.request import parts_of
+from gateway.operations.errors import CATALOGUE, StreamBroken
+from gateway.operations.table import JsonObject
+from gateway.upstream.dialects.dialect import parsed_json
+from gateway.upstream.wire.request import parts_of
 
 # Some platforms send the whole text of every note they looked at in one event.
 EVENT_BYTES = 48 * 1024 * 1024

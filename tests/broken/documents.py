@@ -5,20 +5,7 @@ from itertools import count
 from typing import Any
 
 from tests.broken.peer import peer
-from tests.broken.wrapping import (
-    Asked,
-    Forward,
-    Said,
-    answers,
-    asks,
-    edits,
-    lenient,
-    on,
-    problem,
-    refuses,
-    said,
-    turns,
-)
+from tests.broken.wrapping import Asked, Forward, Said, answers, asks, edits, lenient, on, problem, refuses, said, turns
 
 ANY = "* .*"
 PUT, CREATE, LIST = "PUT {b}/documents", "POST {b}/documents", "GET {b}/documents"

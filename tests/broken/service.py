@@ -3,20 +3,7 @@
 from dataclasses import replace
 
 from tests.broken.peer import peer
-from tests.broken.wrapping import (
-    Asked,
-    Forward,
-    Said,
-    answers,
-    asks,
-    edits,
-    lenient,
-    on,
-    problem,
-    refuses,
-    said,
-    turns,
-)
+from tests.broken.wrapping import Asked, Forward, Said, answers, asks, edits, lenient, on, problem, refuses, said, turns
 from tests.contract.targets import TOKEN
 
 ANY = "* .*"

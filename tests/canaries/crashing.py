@@ -13,16 +13,16 @@ HEADER = "x-crash"
 
 def main() -> None:
     os.environ |= {"FASTMCP_LOG_ENABLED": "false", "FASTMCP_CHECK_FOR_UPDATES": "off"}
-    from gateway import cli
+    from gateway.cli import main
 
     _break_the_brain()
     _break_the_endpoint()
-    cli.main(sys.argv[1:])
+    main.main(sys.argv[1:])
 
 
 def _break_the_brain() -> None:
     """Any read with the word in its query, and any write with it in its content or title."""
-    from gateway.brain import Brain
+    from gateway.brain.brain import Brain
 
     for name in ("search", "recall", "remember", "store_transcript", "append_messages"):
         _break(Brain, name)
@@ -40,7 +40,7 @@ def _break(owner: type, name: str) -> None:
 
 
 def _break_the_endpoint() -> None:
-    from gateway.http import Surfaces
+    from gateway.http.endpoint import Surfaces
 
     whole = Surfaces.__call__
 

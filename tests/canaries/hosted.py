@@ -11,10 +11,11 @@ import httpx
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from gateway import administration, names, scopes
-from gateway.auth.tokens import ISSUER, Record, digest, made
-from gateway.caller import Principal
-from gateway.watched import replace_file
+from gateway.cli import tokens_and_keys
+from gateway.config.reread_file import replace_file
+from gateway.http.auth.tokens import ISSUER, Record, digest, made
+from gateway.operations import names, scopes
+from gateway.operations.caller import Principal
 from tests.canaries.world import (
     FILE_NAME,
     PLATFORM_AUDIENCE,
@@ -82,7 +83,7 @@ class Hosted:
 def keys_file(directory: Path) -> Path:
     path = directory / "keys.json"
     if not path.exists():
-        administration.create_keys(path, "ES256")
+        tokens_and_keys.create_keys(path, "ES256")
     return path
 
 

@@ -15,10 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gateway import administration, names, scopes
-from gateway.auth.tokens import ISSUER, PREFIX, Record, digest
-from gateway.caller import Principal
-from gateway.watched import replace_file
+from gateway.cli import tokens_and_keys
+from gateway.config.reread_file import replace_file
+from gateway.http.auth.tokens import ISSUER, PREFIX, Record, digest
+from gateway.operations import names, scopes
+from gateway.operations.caller import Principal
 from tests.canaries.crashing import CRASH, HEADER
 from tests.canaries.hosted import EVERYTHING
 from tests.canaries.processes import Process, running
@@ -166,7 +167,7 @@ def gateway(directory: Path, mode: str) -> Iterator[Run]:
     with ExitStack() as stack:
         issuer = stack.enter_context(issuing())
         platform = stack.enter_context(recorded_platform(dialect, directory, "others"))
-        administration.create_keys(directory / "keys.json", "ES256")
+        tokens_and_keys.create_keys(directory / "keys.json", "ES256")
         replace_file(directory / "internal-key", CANARIES["internal key"].encode())
         tokens = tokens_for(inbound, outbound, directory, issuer)
         give_files(directory, issuer)

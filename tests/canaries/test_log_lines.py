@@ -16,9 +16,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from gateway import log
-from gateway.operations import Op
-from gateway.upstream.platform import PLATFORM
+from gateway.app import log
+from gateway.operations.table import Op
+from gateway.upstream.dialects.platform import PLATFORM
 from tests.canaries.processes import Process, running
 from tests.canaries.world import recorded_platform
 from tests.gateway.upstream.platforms import reaching, refused

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
 from contract.platform.store import Store
-from gateway import scopes
+from gateway.operations import scopes
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import Era, listening, messages_of, raw_call
 

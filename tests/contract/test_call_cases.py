@@ -15,7 +15,7 @@ from tests.contract.servers import check_calls, check_command, stdio_command
 from tests.contract.targets import PAGE, PAGE_BODY, PAGE_TYPE, failures, reference_app
 from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import TALK, structured
-from tests.gateway.internet import PUBLIC, Internet, page
+from tests.gateway.ingest.internet import PUBLIC, Internet, page
 from tests.served import Served, listening, serving
 
 EVERY = case.load_calls()
@@ -87,7 +87,7 @@ def test_a_page_is_fetched_here_where_the_platform_fetches_none(
 ) -> None:
     """The other result that a page may have, from an internet that is one page."""
     internet = Internet({PAGE: page(PAGE_BODY, PAGE_TYPE)})
-    monkeypatch.setattr("gateway.server.Fetcher", lambda **options: internet.fetcher(**options))
+    monkeypatch.setattr("gateway.app.gateway.Fetcher", lambda **options: internet.fetcher(**options))
     daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/ingest/url")
     with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
         done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/ingest_url"]), page=PAGE)

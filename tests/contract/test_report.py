@@ -13,7 +13,7 @@ from contract.baseline import BadBaseline
 from contract.outcome import Failure, Result, Run
 from contract.report import Report
 from contract.targets import HttpTarget
-from gateway.cli import main as gateway_main
+from gateway.cli.main import main as gateway_main
 from tests.broken.wrapping import problem, refuses, wrapped
 from tests.contract.platform.serving import served
 from tests.contract.targets import TOKEN, case_of, reference_app

@@ -13,14 +13,14 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from mcp_types import TextContent
 
-from gateway.brain import Brain
-from gateway.errors import CATALOGUE
-from gateway.files import Roots
-from gateway.surfaces.kv import Kv, path_of, putting
-from gateway.surfaces.kv_schema import PutInput
-from gateway.surfaces.memory import Memory
-from gateway.upstream.client import Deadlines, Upstream
+from gateway.brain.brain import Brain
+from gateway.ingest.files import Roots
+from gateway.operations.errors import CATALOGUE
+from gateway.surfaces.kv.schema import PutInput
+from gateway.surfaces.kv.surface import Kv, path_of, putting
+from gateway.surfaces.memory.surface import Memory
 from gateway.upstream.credentials import Endpoint
+from gateway.upstream.pipeline import Deadlines, Upstream
 from tests.faults.faults import Fault, Kind, Request
 from tests.faults.proxy import Proxy, proxying
 from tests.faults.worlds import PAGE, URL, World

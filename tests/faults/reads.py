@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gateway.errors import CATALOGUE
+from gateway.operations.errors import CATALOGUE
 from tests.faults.faults import Fault
 from tests.faults.matrix import CRASHED, Once, called, code_of, gateway, text_of
 from tests.faults.proxy import proxying

@@ -19,15 +19,15 @@ import httpx
 from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 
-from gateway.brain import Brain
-from gateway.errors import CATALOGUE
-from gateway.surfaces.memory import Memory
+from gateway.brain.brain import Brain
+from gateway.operations.errors import CATALOGUE
+from gateway.surfaces.memory.surface import Memory
 from gateway.upstream import sse
-from gateway.upstream.client import Deadlines, Upstream
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.platform import PLATFORM
-from gateway.upstream.transport import pooled_client
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.wire.transport import pooled_client
 from tests.faults.mutations import EVENT_STREAM, MUTATIONS, UNENDED, Ending, Sent, drawn
 from tests.faults.proof.part import Part
 from tests.faults.reading import Reading, read, unpacked

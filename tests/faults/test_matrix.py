@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx._transports.default
 import pytest
 
-from gateway.surfaces.schema import input_schema
+from gateway.mcp.schema import input_schema
 from tests.faults import reads
 from tests.faults.matrix import FAULTS, FEW, FILE, FILED, LATER, WRITES, all_of, complaints, written
 from tests.faults.reads import LIBRARY, LIBRARY_SLUG, READS, asked
@@ -35,7 +35,7 @@ def _quick_starts() -> Iterator[None]:
     """Every case has gateways of its own; reading certificates and drawing up schemas takes longer than most cases."""
     context = cache(lambda: ssl.create_default_context())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.surfaces.base.input_schema", cache(input_schema))
+        patch.setattr("gateway.mcp.surface.input_schema", cache(input_schema))
         patch.setattr(httpx._transports.default, "create_ssl_context", lambda **_kwargs: context())
         yield
 

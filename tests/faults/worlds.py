@@ -10,9 +10,9 @@ from typing import Protocol
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
 from contract.platform.store import Store
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.dialect import Dialect
-from gateway.upstream.platform import PLATFORM
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon, G, Script, T, Y
 from tests.served import listening
 

@@ -13,7 +13,7 @@ from fastmcp.client.client import CallToolResult
 from mcp_types import TextContent
 
 from tests.daemons.fake import FakeDaemon, G, Script, T, Y
-from tests.gateway.internet import Internet, record_dialling
+from tests.gateway.ingest.internet import Internet, record_dialling
 from tests.served import Era, Served, listening, serving
 
 DAEMONS = {"T": T, "Y": Y, "G": G}

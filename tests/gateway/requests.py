@@ -16,19 +16,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from contract.platform.app import create_app
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store
-from gateway import after
-from gateway.brain import Brain
-from gateway.caller import Call, Caller
-from gateway.files import Roots
-from gateway.page import Page
-from gateway.surfaces import kv_schema, memo_schema
-from gateway.surfaces.kv import Kv
-from gateway.surfaces.memo import Memo
-from gateway.upstream.client import Upstream
+from gateway.brain import after
+from gateway.brain.brain import Brain
+from gateway.ingest.files import Roots
+from gateway.ingest.web_page import Page
+from gateway.operations.caller import Call, Caller
+from gateway.surfaces.kv import schema as kv_schema
+from gateway.surfaces.kv.surface import Kv
+from gateway.surfaces.memo import schema as memo_schema
+from gateway.surfaces.memo.surface import Memo
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.dialect import Upload
-from gateway.upstream.platform import PLATFORM
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Upload
+from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
 from tests.served import listening
 

@@ -129,7 +129,7 @@ async def test_a_client_that_does_not_read_stops_the_platform_and_costs_no_memor
 async def test_a_client_that_never_reads_does_not_hold_the_platform_for_ever(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.surfaces.answer.TAKEN_SECONDS", 0.5)
+    monkeypatch.setattr("gateway.surfaces.memory.answer.TAKEN_SECONDS", 0.5)
     hose = Firehose()
     with (
         listening(Scripted({"POST /v1/brains/main/ask": hose}).app()) as upstream,

@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.platform.app import create_app
 from contract.platform.store import Store
-from gateway import names
-from gateway.auth import tokens
-from gateway.errors import CATALOGUE
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.dialect import Dialect
-from gateway.upstream.platform import PLATFORM
+from gateway.http.auth import tokens
+from gateway.operations import names
+from gateway.operations.errors import CATALOGUE
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon, Script
 from tests.served import Served, listening, messages_of, raw_call, serving
 

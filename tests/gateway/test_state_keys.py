@@ -11,12 +11,12 @@ import pytest
 from fastmcp import Context
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
-from gateway.http import HttpOptions, endpoint
-from gateway.server import Gateway
-from gateway.settings import load
-from gateway.surfaces.memory import Memory
-from gateway.watched import replace_file
-from tests.gateway.auth.provider import PUBLIC_URL, Provider, providing
+from gateway.app.gateway import Gateway
+from gateway.config.reread_file import replace_file
+from gateway.config.settings import load
+from gateway.http.endpoint import HttpOptions, endpoint
+from gateway.surfaces.memory.surface import Memory
+from tests.gateway.http.auth.provider import PUBLIC_URL, Provider, providing
 from tests.served import listening, messages_of, raw_call
 
 SAID = "what nobody may read"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway import notes
+from gateway.operations import notes
 from tests.laws.calls import Write, questions, writes
 from tests.laws.world import DIALECTS, PEOPLE, World, world
 

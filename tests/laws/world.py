@@ -14,8 +14,8 @@ import httpx
 
 from contract.platform.app import create_app
 from contract.platform.store import Store
-from gateway.auth import tokens
-from gateway.settings import SURFACES
+from gateway.config.settings import SURFACES
+from gateway.http.auth import tokens
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import listening, messages_of, raw_call, serving
 

@@ -12,7 +12,7 @@ from fastmcp import Client
 from tests.daemons.llm import ScriptedLLM
 from tests.daemons.real import running_daemon
 from tests.gateway.conftest import eventually, structured, text_of
-from tests.gateway.surfaces.beings import BREAD, IDS, scene
+from tests.gateway.surfaces.being.beings import BREAD, IDS, scene
 from tests.peers.test_daemon import talkative
 from tests.served import Era, Served, listening, serving
 

@@ -7,25 +7,15 @@ import pytest
 
 from tests.daemons.real import running_daemon
 from tests.gateway.conftest import House, eventually, house_of, structured
-from tests.gateway.surfaces.test_kv import (
-    COLOR,
-    delete,
-    get,
-    keys,
-    listed,
-    put,
-    search,
-)
-from tests.gateway.surfaces.test_kv import (
+from tests.gateway.surfaces.kv.test_surface import COLOR, delete, get, keys, listed, put, search
+from tests.gateway.surfaces.kv.test_surface import (
     test_another_put_replaces_and_keeps_when_it_began as test_another_put_replaces_and_keeps_when_it_began,
 )
-from tests.gateway.surfaces.test_kv import (
-    test_reads_are_counted as test_reads_are_counted,
-)
-from tests.gateway.surfaces.test_kv import (
+from tests.gateway.surfaces.kv.test_surface import test_reads_are_counted as test_reads_are_counted
+from tests.gateway.surfaces.kv.test_surface import (
     test_search_filters_by_namespace_and_by_all_tags as test_search_filters_by_namespace_and_by_all_tags,
 )
-from tests.gateway.surfaces.test_kv import (
+from tests.gateway.surfaces.kv.test_surface import (
     test_the_examples_of_the_contract as test_the_examples_of_the_contract,
 )
 from tests.served import Served, serving

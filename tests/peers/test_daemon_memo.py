@@ -8,7 +8,7 @@ from fastmcp import Client
 
 from tests.daemons.real import running_daemon
 from tests.gateway.conftest import structured
-from tests.gateway.surfaces.memos import EXAMPLE, METADATA, PROJECT, RELEASE, TIMEOUT, error_of, id_of, memos_of
+from tests.gateway.surfaces.memo.memos import EXAMPLE, METADATA, PROJECT, RELEASE, TIMEOUT, error_of, id_of, memos_of
 from tests.served import Served, serving
 
 

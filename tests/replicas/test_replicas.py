@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from contract.platform.database import FILE_NAME
-from gateway.auth import tokens
+from gateway.http.auth import tokens
 from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import PlatformShelf, mark
 from tests.gateway.test_processes import children_of

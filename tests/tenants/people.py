@@ -21,14 +21,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gateway import signing
-from gateway.auth import tokens
-from gateway.caller import Principal
-from gateway.http import HttpOptions, endpoint
-from gateway.names import caller_name
-from gateway.server import Gateway
-from gateway.settings import load
-from gateway.surfaces.memory import Memory
+from gateway.app.gateway import Gateway
+from gateway.config.settings import load
+from gateway.http.auth import tokens
+from gateway.http.endpoint import HttpOptions, endpoint
+from gateway.operations.caller import Principal
+from gateway.operations.names import caller_name
+from gateway.surfaces.memory.surface import Memory
+from gateway.upstream import signing
 from tests.served import Era, listening, messages_of, raw_call
 from tests.tenants.platform import AUDIENCE, ISSUER, Brain, Tenant, TenantPlatform
 

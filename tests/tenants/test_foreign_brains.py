@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.names import private_tree
+from gateway.operations.names import private_tree
 from tests.served import Era, raw_call
 from tests.tenants.people import CANARY, PROVIDER, House, Person, house, name_of, result_of, words_of
 from tests.tenants.test_isolation import ERAS, TOOLS, WITHOUT_A_BRAIN, arguments_of

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway import log
+from gateway.app import log
 from tests.faults.proof import report
 from tests.faults.proof.part import Part
 from tests.faults.proof.progress import say

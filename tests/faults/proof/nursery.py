@@ -84,7 +84,7 @@ def nursery(directory: Path) -> Iterator[Nursery]:
 
 def main() -> None:
     os.environ |= {"FASTMCP_LOG_ENABLED": "false", "FASTMCP_CHECK_FOR_UPDATES": "off"}
-    from gateway import cli
+    from gateway.cli import main
 
     _import_all()
     # Nobody waits for the children one by one.
@@ -98,14 +98,14 @@ def main() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ |= wanted["environment"]
         _log_to(wanted["log"])
-        cli.main(["serve", "--port", str(wanted["port"])])
+        main.main(["serve", "--port", str(wanted["port"])])
         return
 
 
 def _import_all() -> None:
     """What a start and a first call import, once for all of them; and kept out of the collector's way."""
-    from gateway.commands import http_app
-    from gateway.settings import load
+    from gateway.cli.commands import http_app
+    from gateway.config.settings import load
 
     for module in ("key_value.aio.adapters.pydantic", "key_value.aio.stores.memory", "uvloop", "httptools"):
         importlib.import_module(module)

@@ -4,7 +4,7 @@ import pytest
 from tenacity import wait_none
 
 from gateway.upstream import retry
-from tests.gateway.steps.inmemory import hurry
+from tests.gateway.operations.steps.inmemory import hurry
 
 
 @pytest.fixture(autouse=True)

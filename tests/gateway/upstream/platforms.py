@@ -20,15 +20,15 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.caller import Call
-from gateway.errors import GatewayError
-from gateway.operations import JsonObject, Op
-from gateway.upstream.client import Deadlines, Upstream
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject, Op
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.dialect import Dialect
-from gateway.upstream.platform import PLATFORM
-from gateway.upstream.verdict import Verdict
+from gateway.upstream.detect.verdict import Verdict
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.pipeline import Deadlines, Upstream
 from tests.daemons.fake import FakeDaemon
 
 BOTH = (PLATFORM, DAEMON)

@@ -16,17 +16,17 @@ from mcp import ClientSession
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gateway.errors import CATALOGUE
-from gateway.operations import Op
-from gateway.server import Gateway
-from gateway.settings import load
-from gateway.steps import certainty
-from gateway.surfaces.memory import Memory
-from gateway.upstream import client as upstream_client
+from gateway.app.gateway import Gateway
+from gateway.config.settings import load
+from gateway.operations.errors import CATALOGUE
+from gateway.operations.steps import certainty
+from gateway.operations.table import Op
+from gateway.surfaces.memory.surface import Memory
+from gateway.upstream import pipeline as upstream_client
 from gateway.upstream import sse
-from gateway.upstream.daemon import DAEMON
-from gateway.upstream.dialect import Dialect
-from gateway.upstream.platform import PLATFORM
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.platform import PLATFORM
 from tests.gateway.conftest import text_of
 from tests.gateway.upstream.platforms import ALL, Say, Wild, problem, says_foreign, says_home_page
 from tests.served import listening

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.errors import GatewayError
+from gateway.operations.errors import GatewayError
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.retry import FAILURES, TurnedAway
 from tests.gateway.upstream.platforms import Clock

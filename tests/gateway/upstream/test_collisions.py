@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.brain import Brain
-from gateway.caller import Call
-from gateway.errors import GatewayError
-from gateway.operations import Op
-from gateway.steps import certainty
+from gateway.brain.brain import Brain
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.steps import certainty
+from gateway.operations.table import Op
 from gateway.upstream import retry
-from gateway.upstream.client import Upstream
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.daemon import DAEMON
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import BRAIN, FakeDaemon, G
 from tests.served import listening
 

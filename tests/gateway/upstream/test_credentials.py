@@ -13,9 +13,9 @@ from starlette.applications import Starlette
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway import scopes
+from gateway.config.reread_file import replace_file
+from gateway.operations import scopes
 from gateway.upstream.credentials import TYP
-from gateway.watched import replace_file
 from tests.canaries.hosted import EVERYTHING, Hosted, hosted, internal
 from tests.canaries.world import (
     AUDIENCE,

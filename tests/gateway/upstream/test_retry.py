@@ -10,8 +10,8 @@ import httpx
 import pytest
 from tenacity import RetryCallState, wait_random_exponential
 
-from gateway.errors import GatewayError
-from gateway.operations import READS, STORES, Op
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import READS, STORES, Op
 from gateway.upstream import retry
 from gateway.upstream.retry import (
     POLICIES,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import StreamBroken
+from gateway.operations.errors import StreamBroken
 from gateway.upstream import sse
 from gateway.upstream.sse import frames
 

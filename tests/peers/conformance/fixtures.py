@@ -19,8 +19,8 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from gateway.server import Gateway
-from gateway.surfaces.base import Surface
+from gateway.app.gateway import Gateway
+from gateway.mcp.surface import Surface
 from tests.peers.conformance import asking_tools, content_tools
 from tests.peers.conformance.samples import PNG, PNG_BASE64
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gateway.commands import app_of
-from gateway.settings import load
-from tests.gateway.auth.provider import PUBLIC_URL, providing
+from gateway.cli.commands import app_of
+from gateway.config.settings import load
+from tests.gateway.http.auth.provider import PUBLIC_URL, providing
 from tests.peers.conformance.fixtures import FixtureGateway
 from tests.peers.conformance.proxy import adding
 from tests.served import listening, serving

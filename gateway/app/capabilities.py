@@ -1,0 +1,110 @@
+"""What the gateway can do with this platform: each tool, the route that will serve it, and what is missing."""
+
+from collections.abc import Sequence
+
+from gateway.brain.brain import Brain
+from gateway.mcp.surface import Surface
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject, Op
+
+URI = "brains://capabilities"
+_OWN_FETCH = "the gateway's own fetch"
+_ITSELF = "the gateway itself"
+
+# code -> what a person does about it; the rest is said by the message.
+_REMEDIES = {
+    "unauthorized": "Set BRAINS_UPSTREAM_TOKEN to a token that the platform accepts.",
+    "forbidden": "Set BRAINS_UPSTREAM_TOKEN to a token that may list brains.",
+    "upstream_unavailable": "Start the platform, or correct BRAINS_UPSTREAM_URL.",
+    "upstream_error": "Check that BRAINS_UPSTREAM_URL is the root of a brains platform, without a path of its own.",
+    "timeout": "Look at the platform's load and log, then try again.",
+    "rate_limited": "Wait a little, then try again.",
+    "no_brain": "Correct BRAINS_DEFAULT_BRAIN, or create it with memory_create_brain.",
+    "not_implemented": "Upgrade the platform, or leave this tool alone.",
+}
+
+
+# What a platform lacks, in words of its own rather than of our operations.
+_LACKED = {
+    Op.LIST_NAMED_BRAINS: "names of brains",
+    Op.CREATE_BRAIN: "names of brains",
+    Op.SESSION_RECALL: "recall in a session",
+    Op.RECALL: "recall that knows sessions",
+    Op.CREATE_DOCUMENT: "documents by record",
+    Op.WRITE_DOCUMENT: "documents by path",
+    Op.READ_DOCUMENT: "documents by path",
+    Op.BATCH_WRITE: "writes in a batch",
+    Op.INGEST_FILE: "files as they are",
+    Op.INGEST_TEXT: "files as text",
+    Op.INGEST_URL: "ingest by URL",
+    Op.APPEND_MESSAGE: "sessions",
+    Op.CLOSE_SESSION: "sessions",
+    Op.APPEND_DOCUMENT: "appending to documents",
+    Op.RENAME_DOCUMENT: "renaming documents",
+    Op.DELETE_DOCUMENT: "deleting documents",
+    Op.LIST_DOCUMENTS: "lists of documents",
+    Op.STAT_DOCUMENT: "sizes of documents",
+    Op.EXTRACT: "extraction",
+    Op.REFLECT: "reflection",
+    Op.FETCH_PAGE: _OWN_FETCH,
+}
+
+
+async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) -> JsonObject:
+    """The report, as JSON: a failure is a problem in it, never an exception."""
+    try:
+        dialect, caveat = await brain.dialect(call)
+    except GatewayError as error:
+        nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
+        return {**nothing, "problems": [_problem(error)], "all_served": False}
+    tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
+    problems = [_unserved(row) for row in tools if not row["served"]]
+    chosen: JsonObject | None = None
+    try:
+        brain_id, why = await brain.choice(call)
+        chosen = {"id": brain_id, "why": why}
+        if not await brain.exists(call, brain_id):
+            problems.append(_problem(GatewayError("no_brain", f"There is no brain {brain_id}.")))
+    except GatewayError as error:
+        problems.append(_problem(error))
+    all_served = all(row["served"] for row in tools)
+    found = {"dialect": dialect, "caveat": caveat, "brain": chosen, "tools": tools}
+    return {**found, "problems": problems, "all_served": all_served}
+
+
+async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
+    of = {"surface": surface.name, "tool": name}
+    if not surface.offers(name):
+        how = "no directory is open to it here"
+        return [{**of, "case": "", "served": False, "route": None, "how": how, "missing": []}]
+    if not surface.uses()[name]:
+        # It asks nothing of a brain, so no platform can lack what it takes.
+        return [{**of, "case": "", "served": True, "route": _ITSELF, "how": "", "missing": []}]
+    rows = []
+    for use in surface.uses()[name]:
+        way = await brain.way(call, use.operation, use.args)
+        missing = list(dict.fromkeys(_LACKED.get(op, op.value.replace("_", " ")) for op in way.missing))
+        served = way.route is not None
+        found = {"case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
+        rows.append({**of, **found})
+    return rows
+
+
+def _unserved(row: JsonObject) -> JsonObject:
+    lacking = [name for name in row["missing"] if name != _OWN_FETCH]
+    why = row["how"] or f"the platform lacks {', '.join(lacking)}"
+    message = f"{row['tool']} cannot be served: {why}."
+    if row["how"]:
+        remedy = "Set BRAINS_INGEST_ROOTS to the directories it may read."
+    elif _OWN_FETCH in row["missing"]:
+        remedy = "Set BRAINS_FETCH=on, so that the gateway fetches pages itself."
+    else:
+        remedy = _REMEDIES["not_implemented"]
+    return {"code": "not_implemented", "message": message, "remedy": remedy}
+
+
+def _problem(error: GatewayError) -> JsonObject:
+    # A message that names what to change needs no more advice.
+    says_it = "BRAINS_" in error.message or "memory_create_brain" in error.message
+    return {"code": error.code, "message": error.message, "remedy": "" if says_it else _REMEDIES.get(error.code, "")}

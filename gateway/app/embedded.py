@@ -1,0 +1,84 @@
+"""The embedded brain: the reference platform on a loopback port, started when it is first needed."""
+
+import secrets
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from contract.platform.app import create_app
+from contract.platform.ingest import Fetch as PlatformFetch
+from contract.platform.ingest import FetchRefused
+from contract.platform.ingest import Page as PlatformPage
+from contract.platform.store import Store, StoreUnavailable
+from gateway.app.startup import CannotStart, listening_socket
+from gateway.ingest.web_page import Fetch, Page, readable
+from gateway.operations.errors import GatewayError
+from gateway.upstream.credentials import Endpoint
+
+
+class EmbeddedBrain:
+    """Runs in a thread of its own, so that neither its searches nor its commits hold up the gateway's loop."""
+
+    def __init__(self, data_dir: Path, fetch: Fetch | None) -> None:
+        token = secrets.token_urlsafe(32)
+        listening = listening_socket("127.0.0.1", 0)
+        self._store = opened(data_dir)
+        self._server = platform_server(self._store, token, fetch)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
+        )
+        self.endpoint = Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}", token)
+        # The socket listens already: requests wait for the server instead of being refused.
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+        self._store.close()
+
+
+def opened(data_dir: Path) -> Store:
+    """The store in a directory.
+
+    Raises:
+        CannotStart: it cannot be made or written to; one sentence with its fix.
+    """
+    try:
+        return Store.open(data_dir)
+    except StoreUnavailable as error:
+        raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
+
+
+def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            create_app(store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch)),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            # Longer than any client of ours keeps an idle connection, so that it is the client who closes.
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=10,
+        )
+    )
+
+
+def _as_platform_fetch(fetch: Fetch) -> PlatformFetch:
+    """The gateway's safe fetch in the platform's terms; pages arrive there as readable text."""
+
+    async def fetch_for_platform(url: str) -> PlatformPage:
+        try:
+            page = await fetch(url)
+            return await _as_platform_page(page)
+        except GatewayError as error:
+            raise FetchRefused("fetch_blocked" if error.code == "fetch_blocked" else "fetch_failed") from None
+
+    return fetch_for_platform
+
+
+async def _as_platform_page(page: Page) -> PlatformPage:
+    if page.content_type == "application/pdf":
+        return PlatformPage(page.url, page.content_type, page.body)
+    media_type = "text/markdown" if "html" in page.content_type else page.content_type
+    return PlatformPage(page.url, media_type, (await readable(page)).encode())

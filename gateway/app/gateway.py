@@ -1,0 +1,317 @@
+"""Composition root: the only module that turns settings into a running gateway."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+import structlog
+from fastmcp import FastMCP
+from fastmcp.exceptions import ResourceError
+from fastmcp.server.context import Context
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
+from mcp.server.request_state import RequestStateSecurity
+
+from gateway import __version__
+from gateway.app.capabilities import URI, capabilities
+from gateway.app.startup import CannotStart
+from gateway.brain.brain import Brain
+from gateway.brain.limits import Allowance, Limits
+from gateway.config.reread_file import WatchedFile, header_word, state_keys
+from gateway.config.settings import Settings
+from gateway.http.auth.access import Resource
+from gateway.http.auth.inbound import AnyToken, Inbound, OneToken
+from gateway.http.auth.jwt import Expected, JwtInbound
+from gateway.http.auth.keys import ProviderKeys
+from gateway.http.auth.tokens import Tokens
+from gateway.http.endpoint import Door
+from gateway.ingest.fetch import Fetcher
+from gateway.ingest.files import Roots
+from gateway.mcp.result import Result
+from gateway.mcp.surface import Options, Surface, SurfaceTool, current_caller, require, tell_http
+from gateway.operations import scopes
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject
+from gateway.surfaces.catalog import surface_of
+from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.signing import SigningKeys
+from gateway.upstream.wire.transport import pooled_client
+
+log = structlog.get_logger()
+
+_DRAIN_SECONDS = 10.0
+
+
+class Server(FastMCP):
+    """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
+
+    surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+    ) -> Any:
+        """A surface's tool at once: for those there is no middleware, provider or version to go through.
+
+        What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
+        """
+        tool = self.surface_tools.get(name)
+        if tool is None or version is not None:
+            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+        async with Context(fastmcp=self):
+            said = await tool.served(arguments or {})
+        return said.as_json() if isinstance(said, Result) else said
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        principal = current_caller().principal
+        tools = await super().list_tools(run_middleware=run_middleware)
+        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
+
+
+class Gateway:
+    """One brain and the surfaces on it. Holds what must be closed when the process ends."""
+
+    def __init__(self, settings: Settings, *, roots: tuple[Path, ...]) -> None:
+        self._settings = settings
+        self._fetch = own_fetch(settings)
+        self._inbound: Inbound | None = None
+        self._provider: httpx.AsyncClient | None = None
+        self._embedded: asyncio.Future[Endpoint] | None = None
+        self._stop_embedded: Callable[[], None] = lambda: None
+        # Those of one tenant share what is stored; nobody of them may take all the room.
+        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
+        self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
+        secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
+        self._internal_key = WatchedFile(secret, header_word) if secret else None
+        self._upstream = Upstream(
+            _dialects(settings),
+            self._endpoint,
+            deadlines=_deadlines(settings),
+            credentials=_credentials(settings, self._keys, self._internal_key),
+            shared=settings.is_shared,
+        )
+        self.brain = Brain(
+            self._upstream,
+            default=settings.default_brain,
+            roots=Roots(roots) if roots else None,
+            fetch=self._fetch,
+            vet=Fetcher(allowed=settings.fetch_allow).vet,
+            limits=self._limits,
+            shared=settings.is_shared,
+            actor=settings.actor,
+        )
+
+    def surface(self, name: str) -> Surface:
+        return surface_of(name, self.brain, _options(self._settings))
+
+    def server(self, surface: Surface) -> FastMCP:
+        """An MCP server for one surface, without FastMCP's detours."""
+        tools = surface.tools()
+        mcp = Server(
+            "brains-gateway",
+            instructions=surface.instructions,
+            version=__version__,
+            tools=tools,
+            request_state_security=_state_security(self._settings),
+            mask_error_details=True,
+            dereference_schemas=False,
+        )
+        # Without this look-up the SDK runs a whole tools/list before every call on the modern wire.
+        schemas = {tool.name: tool.parameters for tool in tools}
+        mcp._mcp_server.get_tool_input_schema = schemas.get
+        mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
+
+        @mcp.resource(
+            URI,
+            name="capabilities",
+            title="Capabilities",
+            description="How each tool is served by the platform behind this gateway, and what is missing there.",
+            mime_type="application/json",
+        )
+        async def report() -> str:
+            call = Call(surface.caller())
+            try:
+                require(call, scopes.READ, surface)
+            except GatewayError as error:
+                tell_http(call, error)
+                raise ResourceError(str(error)) from None
+            return json.dumps(await capabilities(self.brain, [surface], call), ensure_ascii=False)
+
+        surface.add_to(mcp)
+        return mcp
+
+    def door(self) -> Door:
+        """Who may call over HTTP."""
+        if self._settings.auth == "jwt":
+            self._provider = pooled_client()
+        self._inbound = _inbound(self._settings, self._provider)
+        passes_on = isinstance(self._inbound, AnyToken)
+        return Door(
+            self._inbound,
+            _resource(self._settings),
+            self._limits,
+            needs_token=not passes_on,
+            ready=self._ready,
+            keys=self._keys.published if self._keys else None,
+        )
+
+    async def _ready(self) -> tuple[bool, JsonObject]:
+        """Whether calls can be served as far as that is ours to say, and how the platform is."""
+        problems = [problem for problem in (await self._problems()) if problem]
+        return not problems, {"problems": problems, "platform": self._upstream.state()}
+
+    async def _problems(self) -> list[str | None]:
+        return [
+            await self._inbound.problem() if self._inbound else None,
+            "the file of signing keys cannot be read" if self._keys and not self._keys.is_current else None,
+            "the file of the shared secret cannot be read" if _is_stale(self._internal_key) else None,
+        ]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self.brain.close(_DRAIN_SECONDS)
+            await self._upstream.close()
+            if self._provider is not None:
+                await self._provider.aclose()
+            await asyncio.to_thread(self._stop_embedded)
+
+    async def _endpoint(self) -> Endpoint:
+        if self._settings.upstream_url is not None:
+            token = self._settings.upstream_token
+            return Endpoint(self._settings.upstream_url, token.get_secret_value() if token else None)
+        if self._embedded is None:
+            self._embedded = asyncio.ensure_future(asyncio.to_thread(self._start_embedded))
+        try:
+            return await asyncio.shield(self._embedded)
+        except CannotStart as error:
+            self._embedded = None
+            log.error("embedded.failed", reason=str(error))
+            message = "The embedded brain cannot start; the log says why."
+            raise GatewayError("upstream_unavailable", message, retryable=False) from None
+
+    def _start_embedded(self) -> Endpoint:
+        # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
+        from gateway.app.embedded import EmbeddedBrain
+
+        embedded = EmbeddedBrain(self._settings.data_dir, self._fetch)
+        self._stop_embedded = embedded.stop
+        log.info("embedded.started", data_dir=str(self._settings.data_dir))
+        return embedded.endpoint
+
+
+def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | None:
+    passes_on = settings.upstream_auth == "passthrough"
+    if settings.auth == "tokens":
+        return Tokens(settings.tokens_path)
+    if settings.auth == "jwt":
+        assert http is not None
+        expected = Expected(
+            str(settings.auth_issuer),
+            settings.audience,
+            shared_audience=settings.auth_shared_audience,
+            org_claim=settings.org_claim,
+            projects_claim=settings.projects_claim,
+        )
+        keys = ProviderKeys(expected.issuer, settings.auth_jwks_url, http)
+        return JwtInbound(expected, keys, keeps_token=passes_on)
+    if settings.token is not None:
+        return OneToken(settings.token.get_secret_value())
+    return AnyToken() if passes_on else None
+
+
+def _resource(settings: Settings) -> Resource | None:
+    if settings.auth != "jwt":
+        return None
+    login = f"brains:{settings.login_scope}"
+    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url), login)
+
+
+def _allowance(settings: Settings) -> Allowance:
+    return Allowance(
+        calls_per_second=settings.calls_per_second,
+        calls_at_once=settings.calls_at_once,
+        asks_at_once=settings.asks_at_once,
+        fetches_per_minute=settings.fetches_per_minute,
+        bytes_per_minute=settings.stored_per_minute,
+    )
+
+
+def _is_stale(file: WatchedFile[str] | None) -> bool:
+    if file is None:
+        return False
+    file.value()
+    return not file.is_current
+
+
+def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: WatchedFile[str] | None) -> Credentials:
+    if settings.upstream_url is None or settings.upstream_auth == "static":
+        return Static()
+    if settings.upstream_auth == "passthrough":
+        return Passthrough()
+    assert keys is not None
+    return Internal(
+        keys,
+        issuer=str(settings.public_url),
+        audience=str(settings.upstream_audience),
+        internal_key=internal_key,
+    )
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        actor=settings.actor,
+        project=None if settings.is_shared else settings.project,
+        shared=settings.is_shared,
+        write_scope=settings.write_scope,
+        recall_notes=settings.recall_notes,
+        context_entries=settings.context_entries,
+        model=settings.being_model,
+    )
+
+
+def _state_security(settings: Settings) -> RequestStateSecurity | None:
+    """What clients carry for us between requests is sealed with keys that every replica has."""
+    if settings.state_keys_file is None:
+        return None
+    return RequestStateSecurity(keys=state_keys(settings.state_keys_file.read_bytes()), audience="brains-gateway")
+
+
+def own_fetch(settings: Settings) -> Fetcher | None:
+    """What fetches pages from here, if anything may."""
+    return Fetcher(allowed=settings.fetch_allow) if settings.fetch == "on" else None
+
+
+def _deadlines(settings: Settings) -> Deadlines:
+    return Deadlines(
+        connect=settings.connect_seconds,
+        read=settings.read_seconds,
+        ingest=settings.ingest_seconds,
+        stage=settings.stage_seconds,
+        first_event=settings.first_event_seconds,
+        idle=settings.idle_seconds,
+        ask=settings.ask_seconds,
+    )
+
+
+def _dialects(settings: Settings) -> tuple[Dialect, ...]:
+    """The dialects the platform may speak; of the embedded brain that is known."""
+    if settings.upstream_url is None or settings.dialect == "platform":
+        return (PLATFORM,)
+    return (DAEMON,) if settings.dialect == "daemon" else (PLATFORM, DAEMON)

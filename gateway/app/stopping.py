@@ -1,0 +1,66 @@
+"""Told to stop, the gateway takes nothing new and answers what is under way; told again, it ends at once."""
+
+import asyncio
+import signal
+import time
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from gateway.mcp.surface import Surface
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_LOOK_SECONDS: Final = 0.05
+_FLUSH_SECONDS: Final = 0.1
+
+
+class OneSignal(uvicorn.Server):
+    """A server that drains at the first signal and ends at the second, whichever they are."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
+
+
+class Workers(Multiprocess):
+    """Worker processes that drain at the first signal and are ended at the second."""
+
+    def terminate_all(self) -> None:
+        # Or the system would go on to take connections that nobody answers.
+        for bound in self.sockets:
+            bound.close()
+        super().terminate_all()
+
+    def join_all(self) -> None:
+        while any(worker.process.is_alive() for worker in self.processes):
+            if self.signal_queue:
+                for worker in self.processes:
+                    worker.kill()
+            time.sleep(_LOOK_SECONDS)
+        super().join_all()
+
+
+def stop_signals() -> asyncio.Event:
+    """Set at the first signal; the second has its ordinary effect."""
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def tell() -> None:
+        told.set()
+        for sig in _SIGNALS:
+            loop.remove_signal_handler(sig)
+            signal.signal(sig, signal.SIG_DFL)
+
+    for sig in _SIGNALS:
+        loop.add_signal_handler(sig, tell)
+    return told
+
+
+async def answered(surface: Surface, seconds: float) -> None:
+    """Returns once no call is under way, or so many seconds have passed."""
+    until = time.monotonic() + seconds
+    while surface.under_way and time.monotonic() < until:  # noqa: ASYNC110  # calls end in many ways, none tells
+        await asyncio.sleep(_LOOK_SECONDS)
+    # The last answer is on its way out.
+    await asyncio.sleep(_FLUSH_SECONDS)

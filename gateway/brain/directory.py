@@ -1,0 +1,200 @@
+"""Which brain a call means, and the brains there are."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gateway.operations import names
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import Args, JsonObject
+
+_KEPT_SECONDS = 30.0
+_KEPT_CALLERS = 1000
+_PAGES = 20
+
+DEFAULT = "the configured default"
+
+_NOT_NAMED = "Name a brain: pass `brain`, or use the endpoint /mcp/{brain}. memory_list_brains shows yours."
+
+List = Callable[[Call, Args], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A brain as the platform lists it."""
+
+    id: str
+    slug: str
+
+
+class Directory:
+    """Resolves brains by the platform's own list, remembered per caller for half a minute."""
+
+    def __init__(
+        self,
+        list_: List,
+        *,
+        default: str | None = None,
+        guesses: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`guesses` is whether a call that names no brain gets one: only where there is one user."""
+        self._list = list_
+        self._default, self._guesses = default, guesses
+        self._clock = clock
+        self._kept: dict[tuple[str, str | None, str | None], tuple[float, list[JsonObject]]] = {}
+        self._known_as: set[tuple[str, str | None, str, str]] = set()
+        self._listed: dict[tuple[str, str | None, str], Known] = {}
+
+    async def resolve(self, call: Call, brain: str | None) -> str:
+        """The URL's brain, the argument's, the header's, the configured one, or the first there is.
+
+        Raises:
+            GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
+        """
+        call.brain, _why = await self.choice(call, brain)
+        return call.brain
+
+    async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
+        """The brain a call means, and why that one."""
+        asked = names.checked_id(brain, "brain") if brain is not None else None
+        ceiling, preferred = call.caller.ceiling, call.caller.preferred
+        if ceiling is not None:
+            names.checked_id(ceiling, "the brain in the URL")
+            await self.check_url(call)
+            if asked is not None and asked != ceiling:
+                await self._require_one(call, asked, ceiling, "This endpoint serves one brain only; leave `brain` out.")
+            return ceiling, "named in the URL" if call.caller.principal.brain is None else "bound to the token"
+        if call.caller.principal.brain_in_path:
+            raise GatewayError("forbidden", "Your token is bound to no brain: name one in the URL, as in /mcp/{brain}.")
+        if asked is not None:
+            return asked, "named in the call"
+        if preferred:
+            return names.checked_id(preferred, "the X-Brain header"), "named in the X-Brain header"
+        if not self._guesses:
+            raise GatewayError("no_brain", _NOT_NAMED)
+        if self._default is not None:
+            return self._default, DEFAULT
+        return await self._first(call)
+
+    async def check_url(self, call: Call) -> None:
+        """That the brain in the URL is the one the token is bound to.
+
+        Raises:
+            GatewayError: forbidden.
+        """
+        ceiling, in_url = call.caller.ceiling, call.caller.in_url
+        if ceiling is not None and in_url not in (None, ceiling):
+            named = names.checked_id(str(in_url), "the brain in the URL")
+            await self._require_one(call, named, ceiling, "Your token is for another brain than the URL names.")
+
+    async def id_of(self, call: Call, ref: str) -> str | None:
+        """The id behind a slug, for platforms that take ids only; None when there is nothing better to try."""
+        found = next(
+            (b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") not in (None, ref)), None
+        )
+        return None if found is None else names.checked_id(str(found["id"]), "brain")
+
+    async def known(self, call: Call, ref: str) -> Known:
+        """A brain by its id or slug, both as the platform lists them; looked up once, as ids do not change.
+
+        Where the list cannot be had, it is called as it was named: that is no reason to refuse anything.
+        """
+        key = (call.caller.subject, call.caller.project, ref)
+        if key in self._listed:
+            return self._listed[key]
+        try:
+            found = next((b for b in await self._brains(call) if _is(b, ref)), None)
+        except GatewayError:
+            found = None
+        if found is None:
+            return Known(ref, ref)
+        if len(self._listed) >= _KEPT_CALLERS:
+            self._listed.clear()
+        return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref)))
+
+    async def listing(self, call: Call, page: List | None = None) -> JsonObject:
+        """All pages of the platform's list as one answer; below a ceiling, that brain alone."""
+        list_ = page or self._list
+        answer = await list_(call, {})
+        items, cursor = _items(answer), answer.get("next_cursor")
+        for _ in range(_PAGES):
+            if not cursor:
+                break
+            more = await list_(call, {"cursor": cursor})
+            items, cursor = items + _items(more), more.get("next_cursor")
+        ceiling = call.caller.ceiling
+        visible = [b for b in items if ceiling is None or _is(b, ceiling)]
+        if ceiling is not None and not visible:
+            raise GatewayError("no_brain", "The URL names a brain that does not exist, or that is not yours.")
+        return {**answer, "items": visible}
+
+    async def check(self, call: Call, asked: str, answer: JsonObject) -> None:
+        """Nothing of another brain passes, whatever the platform mixes up.
+
+        Raises:
+            GatewayError: upstream_error.
+        """
+        nested = [answer.get(key) for key in ("hits", "chunks", "messages", "document", "result")]
+        parts = [answer, *(part for found in nested for part in (found if isinstance(found, list) else [found]))]
+        for said in {str(part["brain_id"]) for part in parts if isinstance(part, dict) and part.get("brain_id")}:
+            if said != asked and not await self._is_known_as(call, asked, said):
+                raise GatewayError("upstream_error", "The platform answered for another brain than it was asked for.")
+
+    async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
+        """Whether these are a slug and an id of one brain; looked up once, as ids do not change."""
+        key = (call.caller.subject, call.caller.project, slug, brain_id)
+        if key not in self._known_as:
+            if not await self._are_one(call, slug, brain_id):
+                return False
+            if len(self._known_as) >= _KEPT_CALLERS:
+                self._known_as.clear()
+            self._known_as.add(key)
+        return True
+
+    def forget(self, call: Call) -> None:
+        for key in [key for key in self._kept if key[0] == call.caller.subject]:
+            del self._kept[key]
+
+    async def _first(self, call: Call) -> tuple[str, str]:
+        brains = await self._brains(call)
+        if not brains:
+            raise GatewayError("no_brain", "There is no brain yet. Create one with memory_create_brain.")
+        first = brains[0]
+        if (ref := first.get("id") or first.get("slug")) is None:
+            raise GatewayError("upstream_error", "The platform's brain list has a brain without an id.")
+        if len(brains) > 1:
+            call.brain_note = f"brain: {first.get('slug')} (the first of {len(brains)}; pass `brain` to choose another)"
+        why = "the only one" if len(brains) == 1 else f"the first of {len(brains)}"
+        return names.checked_id(str(ref), "brain"), why
+
+    async def _require_one(self, call: Call, one: str, other: str, message: str) -> None:
+        if not await self._are_one(call, one, other):
+            raise GatewayError("forbidden", message)
+
+    async def _are_one(self, call: Call, one: str, other: str) -> bool:
+        return any(_is(b, one) and _is(b, other) for b in await self._brains(call))
+
+    async def _brains(self, call: Call) -> list[JsonObject]:
+        # Below a ceiling there is one brain, and that is no list for anybody else.
+        key = (call.caller.subject, call.caller.project, call.caller.ceiling)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] > self._clock():
+            return kept[1]
+        brains: list[JsonObject] = (await self.listing(call))["items"]
+        if len(self._kept) >= _KEPT_CALLERS:
+            self._kept.clear()
+        self._kept[key] = (self._clock() + _KEPT_SECONDS, brains)
+        return brains
+
+
+def _items(answer: JsonObject) -> list[JsonObject]:
+    items = answer.get("items")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise GatewayError("upstream_error", "The platform's brain list is not a list.")
+    return items
+
+
+def _is(brain: JsonObject, ref: str) -> bool:
+    return ref in (brain.get("id"), brain.get("slug"))

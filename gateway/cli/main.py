@@ -1,0 +1,170 @@
+"""The `brains-gateway` command. It imports what a command needs when the command is known."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gateway import __version__
+
+_DESCRIPTION = "One MCP endpoint for the brain you already run. With no platform configured, an embedded brain is used."
+_EPILOG = "Settings are environment variables that begin with BRAINS_; the README lists them."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["contract"]:
+        # The judge has words and exit codes of its own, and knows nothing of the gateway.
+        from contract.command import main as judge
+
+        sys.exit(judge(given[1:], "brains-gateway contract"))
+    arguments = _parser().parse_args(given)
+    # Before FastMCP is imported: its own logging and its update check are not wanted here.
+    os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
+    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
+    # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
+    os.environ.setdefault("FASTMCP_TELEMETRY_MODE", "off")
+    from gateway.app.startup import CannotStart
+    from gateway.config.settings import BadSetting
+
+    try:
+        _run(arguments)
+    except BadSetting as error:
+        _exit(str(error), 2)
+    except CannotStart as error:
+        _exit(str(error), 1)
+    except KeyboardInterrupt:
+        # Ctrl-C is how a person stops a server: nothing went wrong.
+        sys.exit(0)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from gateway.config.settings import load
+
+    if arguments.command in {"token", "key"}:
+        from gateway.cli import tokens_and_keys
+
+        tokens_and_keys.run(load(), arguments)
+        return
+    if arguments.command == "platform":
+        # It is a platform itself: a token for another one is no business of its.
+        for name in ("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"):
+            os.environ.pop(name, None)
+        settings = load(data_dir=arguments.data_dir, upstream_url=None)
+    elif arguments.command == "serve":
+        settings = load(host=arguments.host, port=arguments.port)
+    elif arguments.command == "stdio":
+        # What is served over HTTP has no say here.
+        chosen = arguments.surface
+        settings = load(surface=chosen, surfaces=(chosen,) if chosen else None)
+    else:
+        settings = load()
+    from gateway.app.startup import importing
+
+    with importing():
+        from gateway.cli import commands
+
+    match arguments.command:
+        case "serve":
+            commands.serve(settings, arguments.workers)
+        case "stdio":
+            commands.stdio(settings)
+        case "doctor":
+            sys.exit(0 if commands.doctor(settings, as_json=arguments.json) else 1)
+        case "platform":
+            commands.platform(settings, arguments.host, arguments.port, arguments.token)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("brains-gateway", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"brains-gateway {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve MCP over Streamable HTTP", epilog=_EPILOG)
+    serve.add_argument("--host", help="address to listen on (default: BRAINS_HOST, or 127.0.0.1)")
+    serve.add_argument("--port", type=_port, help="port to listen on (default: BRAINS_PORT, or 8787)")
+    serve.add_argument("--workers", type=_workers, default=1, help="processes that share the port (default: 1)")
+
+    stdio = commands.add_parser("stdio", help="serve MCP over standard input and output", epilog=_EPILOG)
+    stdio.add_argument(
+        "--surface",
+        choices=["memory", "kv", "team", "being", "memo"],
+        help="vocabulary of tools (default: BRAINS_SURFACE, or memory)",
+    )
+
+    doctor = commands.add_parser("doctor", help="say what can be done with the configured platform", epilog=_EPILOG)
+    doctor.add_argument("--json", action="store_true", help="for machines")
+
+    platform = commands.add_parser("platform", help="run the embedded brain alone, as a platform", epilog=_EPILOG)
+    platform.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    platform.add_argument("--port", type=_port, default=8788, help="port to listen on (default: 8788)")
+    platform.add_argument("--token", type=_token, help="bearer token to require (default: none)")
+    platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
+    _add_token(commands)
+    _add_key(commands)
+    commands.add_parser("contract", help="hold a platform against the contract")
+    return parser
+
+
+def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    token = commands.add_parser("token", help="make, list and revoke tokens for BRAINS_AUTH=tokens", epilog=_EPILOG)
+    verbs = token.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    create = verbs.add_parser("create", help="make a token and print it, once")
+    create.add_argument("name", help="what it is for, in a word or two")
+    create.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
+    create.add_argument("--scope", choices=["read", "write", "admin"], default="read", help="default: read")
+    create.add_argument("--subject", help="whose it is (default: its name)")
+    create.add_argument("--org", help="organization it acts for")
+    create.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
+    create.add_argument("--days", type=_days, help="days until it expires (default: never)")
+    verbs.add_parser("list", help="all tokens, without their secrets")
+    verbs.add_parser("revoke", help="end a token now").add_argument("id", help="as `token list` shows it")
+
+
+def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    key = commands.add_parser("key", help="make and rotate keys for BRAINS_UPSTREAM_AUTH=internal", epilog=_EPILOG)
+    verbs = key.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    for verb, told in (("create", "make the file with a first key"), ("rotate", "sign with the next key from now on")):
+        made = verbs.add_parser(verb, help=told)
+        made.add_argument("--algorithm", choices=["ES256", "Ed25519"], default="ES256", help="default: ES256")
+    verbs.add_parser("list", help="all keys, without their secrets")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError("a port is a whole number from 1 to 65535")
+    return int(text)
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = 0
+    if not 0 < days <= 36_500:
+        raise argparse.ArgumentTypeError("days is a number above 0")
+    return days
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError("workers is a whole number from 1 to 64")
+    return int(text)
+
+
+def _token(text: str) -> str:
+    """A variable that is unset in a shell is an empty word here: it must not become a token anyone can guess."""
+    if not text or any(not "!" <= c <= "~" for c in text):
+        raise argparse.ArgumentTypeError("a token is one word of ASCII characters")
+    return text
+
+
+def _exit(sentence: str, code: int) -> NoReturn:
+    sys.stderr.write(f"brains-gateway: {sentence}\n")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,388 @@
+"""Everything the process reads from its environment, once, at start."""
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gateway.config.kinds import HomePath, Names, Networks, Paths, Seconds
+from gateway.operations.errors import GatewayError
+from gateway.operations.names import RESERVED_SCOPES, checked_id, is_project
+
+PREFIX = "BRAINS_"
+SURFACES = ("memory", "kv", "team", "being", "memo")
+_HEADER_WORD = re.compile(r"[\x21-\x7e]+")
+# A star stands for what is before a name, never for any name.
+_HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
+_NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
+
+
+class BadSetting(Exception):
+    """A setting that cannot work, in one sentence that names it and says what to do."""
+
+
+def _also(*aliases: str) -> Any:
+    """The names agents already have in their environment, besides our own."""
+    return AliasChoices(*aliases)
+
+
+class Settings(BaseSettings):
+    """One frozen object; only the composition root sees it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
+    )
+
+    upstream_url: str | None = Field(
+        None,
+        validation_alias=_also("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
+        description="Root of the platform's API, without `/v1`. Unset: the embedded brain.",
+    )
+    upstream_token: SecretStr | None = Field(
+        None,
+        validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
+        description="Bearer token sent to the platform.",
+    )
+    dialect: Literal["auto", "platform", "daemon"] = Field(
+        "auto", description="How the platform spells its API. `auto` finds out with the first call."
+    )
+    surfaces: Names = Field(
+        SURFACES, description="Vocabularies that are served over HTTP, comma-separated: all of them, or some."
+    )
+    surface: Literal["memory", "kv", "team", "being", "memo"] | None = Field(
+        None,
+        description="The vocabulary at `/mcp`, and over stdio; each is also served below its own name. Unset: "
+        "`memory`, or the first of those that are served.",
+    )
+    data_dir: HomePath = Field(
+        default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
+        description="Where the embedded brain keeps its data.",
+    )
+    default_brain: str | None = Field(
+        None,
+        validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
+        description="Brain used when a call names none. Unset: the first one listed.",
+    )
+    actor: str = Field(
+        "local",
+        min_length=1,
+        max_length=256,
+        description="Who calls where callers are not told apart: owner of the private notes, author of the others.",
+    )
+    project: str | None = Field(
+        None,
+        validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
+        description="Project of calls that name none, where there is one tenant.",
+    )
+    write_scope: Literal["ask", "project", "global"] = Field(
+        "ask", description="Where `team` writes what names no scope: it asks, or in the project, or for all."
+    )
+    recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        500, description="Notes of one scope, the newest, that `team` reads for one call."
+    )
+    context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="Entries of each type in the digest of `memory_load_context`."
+    )
+    being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
+    host: str = Field("127.0.0.1", description="Address `serve` listens on.")
+    port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
+    token: SecretStr | None = Field(
+        None,
+        description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
+    )
+    auth: Literal["none", "tokens", "jwt"] | None = Field(
+        None,
+        description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
+        "(access tokens of an OAuth provider). Unset: `none`, or the one `BRAINS_TOKEN`.",
+    )
+    tokens_file: HomePath | None = Field(
+        None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
+    )
+    auth_issuer: str | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
+    auth_audience: str | None = Field(
+        None, description="What access tokens must be for. Unset: `BRAINS_PUBLIC_URL` with `/mcp`."
+    )
+    auth_shared_audience: bool = Field(
+        False, description="Whether access tokens that are for others besides us are accepted."
+    )
+    auth_jwks_url: str | None = Field(
+        None, description="Where the provider's keys are. Unset: found from the issuer's metadata."
+    )
+    public_url: str | None = Field(
+        None, description="Root of this gateway as callers see it, `https://brains.example`."
+    )
+    login_scope: Literal["read", "write", "admin"] = Field(
+        "write", description="What clients are told to ask for when they log in; more is asked for when it is needed."
+    )
+    org_claim: str = Field("org_id", description="Claim of an access token that names the organization.")
+    projects_claim: str = Field("projects", description="Claim that lists the projects a caller may choose.")
+    single_tenant: bool = Field(
+        False, description="Whether all who are let in are one tenant, and share `BRAINS_UPSTREAM_TOKEN`."
+    )
+    upstream_auth: Literal["static", "passthrough", "internal"] = Field(
+        "static",
+        description="What the platform is shown: `static` (`BRAINS_UPSTREAM_TOKEN`), `passthrough` (the caller's own "
+        "token), `internal` (a token signed for each request).",
+    )
+    upstream_audience: str | None = Field(
+        None,
+        description="What tokens for the platform are for: for `internal`, and `passthrough` with `jwt`.",
+    )
+    upstream_plain: bool = Field(
+        False, description="Whether a platform that is not on this machine may be called by plain http://."
+    )
+    signing_keys_file: HomePath | None = Field(None, description="Keys made by `brains-gateway key`, for `internal`.")
+    internal_key_file: HomePath | None = Field(
+        None, description="A file with one word that is sent as `X-Internal-Key`, for `internal`."
+    )
+    state_keys_file: HomePath | None = Field(
+        None,
+        description="Keys of 64 hex digits, one a line, the first in use, for all replicas. Unset: made at start.",
+    )
+    calls_per_second: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        50,
+        description="Requests a second of one caller. This and the next four hold with `tokens` and `jwt`.",
+    )
+    calls_at_once: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Calls under way for one caller.")
+    asks_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(8, description="Answers under way for one caller.")
+    fetches_per_minute: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        20, description="Pages ingested by one caller in a minute; two at once."
+    )
+    stored_per_minute: Annotated[int, Field(ge=1024)] = Field(
+        256 * 1024 * 1024, description="Bytes that one caller may store in a minute."
+    )
+    max_bodies: Annotated[int, Field(ge=1024)] = Field(
+        256 * 1024 * 1024, description="Bytes of request bodies in memory at once, half of them for one caller."
+    )
+    ingest_roots: Paths | None = Field(
+        None,
+        description="Directories `memory_ingest_file` may read, separated as in PATH. "
+        "Unset: over stdio the working directory; over HTTP none, and the tool is not offered.",
+    )
+    max_body: int = Field(64 * 1024 * 1024, ge=1024, description="Largest request body over HTTP, in bytes.")
+    allowed_hosts: Names = Field((), description="Host names callers may use besides loopback, comma-separated.")
+    allowed_origins: Names = Field((), description="Browser origins that may call, comma-separated.")
+    fetch: Literal["on", "off"] = Field(
+        "on",
+        description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, "
+        "and for the embedded brain.",
+    )
+    fetch_allow: Networks = Field(
+        (),
+        description="Networks of yours that pages may be fetched from although they are not public, comma-separated "
+        "(`10.1.0.0/16`). Loopback, link-local, multicast and cloud metadata stay closed, and ports but 80 and 443.",
+    )
+    connect_seconds: Seconds = Field(5, description="Seconds to wait for a connection to the platform.")
+    read_seconds: Seconds = Field(30, description="Seconds for a search, a look or a plain write, repeats included.")
+    ingest_seconds: Seconds = Field(300, description="Seconds for ingesting a file or a page.")
+    stage_seconds: Seconds = Field(300, description="Seconds for extracting, reflecting and consolidating.")
+    first_event_seconds: Seconds = Field(120, description="Seconds until an answer must begin.")
+    idle_seconds: Seconds = Field(120, description="Seconds an answer may pause; comments in its stream do not count.")
+    ask_seconds: Seconds = Field(600, description="Seconds for a whole answer.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["auto", "text", "json"] = Field(
+        "auto", description="`auto` is text on a terminal and JSON otherwise."
+    )
+
+    @field_validator(
+        *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
+        *("surface", "write_scope"),
+        mode="before",
+    )
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("data_dir")
+    @classmethod
+    def _from_anywhere(cls, value: Path) -> Path:
+        """Absolute, because the entries for clients name it, and clients start us elsewhere."""
+        return Path(os.path.abspath(value))
+
+    @field_validator("surfaces")
+    @classmethod
+    def _are_surfaces(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        named = tuple(name.lower() for name in value)
+        if not named or not set(named) <= set(SURFACES):
+            raise ValueError(f"must be some of {', '.join(SURFACES)}, comma-separated")
+        return tuple(name for name in SURFACES if name in named)
+
+    @field_validator("project")
+    @classmethod
+    def _is_project(cls, value: str | None) -> str | None:
+        if value is not None and not is_project(value):
+            raise ValueError("must be letters, digits and any of . - _, and begin with a letter or digit")
+        if value is not None and value.lower() in RESERVED_SCOPES:
+            raise ValueError(f"must be a project's name: {value} is a scope that is no project")
+        return value
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _are_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_HOST_NAME.fullmatch(name) for name in value):
+            raise ValueError("must be host names alone, for example brains.example,*.brains.example")
+        return value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_ORIGIN.fullmatch(origin) for origin in value):
+            raise ValueError("must be origins with their scheme, for example https://app.example")
+        return value
+
+    @field_validator("upstream_url")
+    @classmethod
+    def _is_root_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not _is_plain_url(value):
+            raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
+        return value.rstrip("/").removesuffix("/v1")
+
+    @field_validator("public_url", "auth_issuer", "auth_jwks_url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not _is_plain_url(value):
+            raise ValueError("must be a plain http:// or https:// URL, for example https://brains.example")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _without_slash(cls, value: str | None) -> str | None:
+        return None if value is None else value.rstrip("/")
+
+    @field_validator("upstream_token", "token")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _HEADER_WORD.fullmatch(value.get_secret_value()):
+            raise ValueError("must be one word of ASCII characters, as it goes into an Authorization header")
+        return value
+
+    @field_validator("default_brain")
+    @classmethod
+    def _is_brain(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else checked_id(value, "a brain")
+        except GatewayError as error:
+            raise ValueError(f"is not an id or slug: {error.message}") from None
+
+    @field_validator("ingest_roots")
+    @classmethod
+    def _are_directories(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
+        for root in value or ():
+            if not root.is_dir():
+                raise ValueError(f"names {root}, which is not a directory")
+        return value
+
+    @model_validator(mode="after")
+    def _token_has_a_url(self) -> Self:
+        if self.upstream_token is not None and self.upstream_url is None:
+            raise ValueError(
+                "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
+                "set the URL too, or unset the token to use the embedded brain."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _surface_is_served(self) -> Self:
+        if self.surface is not None and self.surface not in self.surfaces:
+            raise ValueError(f"BRAINS_SURFACE is {self.surface}, which BRAINS_SURFACES leaves out: name it there too.")
+        return self
+
+    @property
+    def first_surface(self) -> str:
+        return self.surface or self.surfaces[0]
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback_host(self.host)
+
+    @property
+    def tokens_path(self) -> Path:
+        return self.tokens_file or self.data_dir / "tokens.json"
+
+    @property
+    def audience(self) -> str:
+        return self.auth_audience or f"{self.public_url}/mcp"
+
+    @property
+    def tells_callers_apart(self) -> bool:
+        """Whether a token says who calls: more than that somebody may."""
+        return self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether callers are different people, none of whom may learn of another."""
+        return self.tells_callers_apart and not self.single_tenant
+
+
+def is_loopback_host(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_plain_url(value: str) -> bool:
+    """Whether a request can be built on it: scheme, host, perhaps a port and a path, and nothing else."""
+    try:
+        parts = urlsplit(value)
+        host, _port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(host) and not _NOT_IN_A_ROOT_URL.search(value)
+
+
+def load(**overrides: Any) -> Settings:
+    """Settings from the environment, flags first.
+
+    Raises:
+        BadSetting: one sentence, for a person at a terminal.
+    """
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        raise BadSetting(_sentence(error)) from None
+
+
+# pydantic's kind of error -> our words for it; what is not here was raised by a validator above, in our words.
+_RULES = {
+    "int_parsing": "must be a whole number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le:g}",
+    "bool_parsing": "must be true or false",
+    "literal_error": "must be one of {expected}",
+}
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return message
+    # Only our own rules are patterns: a message may quote a path, and a path may have braces in it.
+    rule = _RULES[first["type"]].format(**first.get("ctx", {})) if first["type"] in _RULES else message
+    return f"{_variable(str(first['loc'][0]))} {rule}".rstrip(".") + "."
+
+
+def _variable(name: str) -> str:
+    """The variable a person has set: of several names for one setting, the one that is in the environment."""
+    for field, info in Settings.model_fields.items():
+        if isinstance(info.validation_alias, AliasChoices):
+            aliases = [str(choice) for choice in info.validation_alias.choices]
+            if name in {field, *aliases}:
+                return next((alias for alias in aliases if os.environ.get(alias)), aliases[0])
+    return PREFIX + name.upper()

@@ -1,0 +1,166 @@
+"""Combinations of settings that are not safe: `serve` refuses to start with them, one sentence each."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from gateway.config.reread_file import header_word, state_keys
+from gateway.config.settings import BadSetting, Settings, is_loopback_host
+from gateway.http.auth.tokens import parsed as parsed_tokens
+from gateway.upstream.signing import parsed as parsed_keys
+
+
+def check_serving(settings: Settings) -> None:
+    """That whoever calls over HTTP is told apart as well as the platform needs.
+
+    Raises:
+        BadSetting: the first thing that is not safe, and what to do.
+    """
+    for sentence in (*_inbound(settings), *_outbound(settings), *_keys(settings)):
+        raise BadSetting(sentence)
+    check_platform(settings)
+
+
+def check_local(settings: Settings) -> None:
+    """That the platform can be called for the one who started us.
+
+    Raises:
+        BadSetting: the first thing that is not safe, and what to do.
+    """
+    if settings.upstream_auth == "passthrough":
+        raise BadSetting("BRAINS_UPSTREAM_AUTH is passthrough, and only over HTTP do callers bring a token to pass on.")
+    for sentence in (*_outbound(settings.model_copy(update={"auth": None})), *_keys(settings)):
+        raise BadSetting(sentence)
+    check_platform(settings)
+
+
+def check_platform(settings: Settings) -> None:
+    """That what is sent to the platform is nobody else's to read."""
+    url = settings.upstream_url
+    if url is not None and not _is_safe(url) and not settings.upstream_plain:
+        raise BadSetting(
+            f"BRAINS_UPSTREAM_URL is {url}: anybody on the way could read what is sent there. "
+            "Use https://, or set BRAINS_UPSTREAM_PLAIN=true if that network is yours alone."
+        )
+
+
+def _inbound(settings: Settings) -> Iterator[str]:
+    if settings.auth is not None and settings.token is not None:
+        yield f"BRAINS_AUTH is {settings.auth} and BRAINS_TOKEN is set: unset one of them."
+    if not settings.is_loopback and settings.auth in {None, "none"} and settings.token is None:
+        yield (
+            f"BRAINS_HOST is {settings.host}, which others can reach, and callers need no token: "
+            "set BRAINS_AUTH or BRAINS_TOKEN, or listen on 127.0.0.1."
+        )
+    public = urlsplit(settings.public_url or "").hostname
+    if public and not is_loopback_host(public) and settings.auth in {None, "none"} and settings.token is None:
+        yield (
+            f"BRAINS_PUBLIC_URL is {settings.public_url}, which others can reach, and callers need no token: "
+            "set BRAINS_AUTH or BRAINS_TOKEN."
+        )
+    if settings.auth == "tokens":
+        yield from _readable(
+            settings.tokens_path,
+            "BRAINS_TOKENS_FILE",
+            parsed_tokens,
+            "Make a token with: brains-gateway token create",
+            secret=False,
+        )
+    if settings.auth == "jwt":
+        yield from _provider(settings)
+
+
+def _keys(settings: Settings) -> Iterator[str]:
+    """Those that are read whenever they are set, whatever else is."""
+    if settings.state_keys_file is not None:
+        yield from _readable(
+            settings.state_keys_file, "BRAINS_STATE_KEYS_FILE", state_keys, "Put 64 hex digits in it, one key a line"
+        )
+    if settings.signing_keys_file is not None:
+        yield from _readable(
+            settings.signing_keys_file,
+            "BRAINS_SIGNING_KEYS_FILE",
+            parsed_keys,
+            "Make one with: brains-gateway key create",
+        )
+
+
+def _provider(settings: Settings) -> Iterator[str]:
+    if settings.auth_issuer is None:
+        yield "BRAINS_AUTH is jwt: set BRAINS_AUTH_ISSUER to the OAuth provider whose access tokens are accepted."
+        return
+    if settings.public_url is None:
+        yield "BRAINS_AUTH is jwt: set BRAINS_PUBLIC_URL to the address callers use, so that clients find the provider."
+        return
+    if settings.auth_issuer.rstrip("/") == settings.public_url:
+        yield "BRAINS_AUTH_ISSUER is this gateway itself: name the provider that issues access tokens."
+    for name, url in (
+        ("BRAINS_AUTH_ISSUER", settings.auth_issuer),
+        ("BRAINS_AUTH_JWKS_URL", settings.auth_jwks_url),
+        ("BRAINS_PUBLIC_URL", settings.public_url),
+    ):
+        if url is not None and not _is_safe(url):
+            yield f"{name} must begin with https://, unless it is on this machine."
+    if not urlsplit(settings.audience).scheme:
+        yield "BRAINS_AUTH_AUDIENCE must be a URI, for example https://brains.example/mcp."
+
+
+def _outbound(settings: Settings) -> Iterator[str]:
+    if settings.upstream_url is None:
+        if settings.upstream_auth != "static":
+            yield f"BRAINS_UPSTREAM_AUTH is {settings.upstream_auth} and there is no BRAINS_UPSTREAM_URL: set it."
+        return
+    if settings.internal_key_file is not None and settings.upstream_auth != "internal":
+        yield "BRAINS_INTERNAL_KEY_FILE is set, and only BRAINS_UPSTREAM_AUTH=internal sends what is in it."
+    match settings.upstream_auth:
+        case "static" if settings.is_shared:
+            yield (
+                f"BRAINS_AUTH is {settings.auth} and the platform would see one token for all callers: "
+                "set BRAINS_UPSTREAM_AUTH=internal, or BRAINS_SINGLE_TENANT=true if they may share everything."
+            )
+        case "passthrough":
+            yield from _passthrough(settings)
+        case "internal":
+            yield from _internal(settings)
+
+
+def _passthrough(settings: Settings) -> Iterator[str]:
+    if settings.auth == "tokens" or settings.token is not None:
+        yield "BRAINS_UPSTREAM_AUTH is passthrough: tokens of this gateway mean nothing to the platform. Use jwt."
+    elif settings.auth == "jwt" and settings.upstream_audience != settings.audience:
+        yield (
+            "BRAINS_UPSTREAM_AUTH is passthrough, but access tokens for this gateway are not for the platform: "
+            "set BRAINS_UPSTREAM_AUDIENCE to the same audience, or BRAINS_UPSTREAM_AUTH=internal."
+        )
+
+
+def _internal(settings: Settings) -> Iterator[str]:
+    for name, value in (
+        ("BRAINS_SIGNING_KEYS_FILE", settings.signing_keys_file),
+        ("BRAINS_UPSTREAM_AUDIENCE", settings.upstream_audience),
+        ("BRAINS_PUBLIC_URL", settings.public_url),
+    ):
+        if value is None:
+            yield f"BRAINS_UPSTREAM_AUTH is internal: set {name} too."
+            return
+    if settings.internal_key_file is not None:
+        yield from _readable(settings.internal_key_file, "BRAINS_INTERNAL_KEY_FILE", header_word, "Put one word in it")
+
+
+def _readable(
+    path: Path, variable: str, parse: Callable[[bytes], Any], remedy: str, *, secret: bool = True
+) -> Iterator[str]:
+    try:
+        parse(path.read_bytes())
+        if path.stat().st_mode & (0o007 if secret else 0o002):
+            yield f"{variable} names {path}, which everybody on this machine has access to: chmod 600 it."
+    except OSError:
+        yield f"{variable} names {path}, which cannot be read. {remedy}."
+    except ValueError:
+        yield f"{variable} names {path}, which does not hold what it should. {remedy}."
+
+
+def _is_safe(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback_host(parts.hostname or "")

@@ -1,0 +1,178 @@
+"""The door: every request to MCP is somebody's, or it goes no further."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from fastmcp.server.auth import AccessToken
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.brain.limits import Limits
+from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
+from gateway.http.mcp_path import Place, is_guarded
+from gateway.operations import scopes
+from gateway.operations.caller import LOCAL, HttpAnswer, Principal
+from gateway.operations.errors import GatewayError
+
+log = structlog.get_logger()
+
+_TOKEN_LENGTH: Final = 16 * 1024
+_CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
+# How clients of that surface are told, besides.
+_MEMO_ERROR: Final = {"type": "authentication_error", "message": "Invalid or expired authentication token"}
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What this gateway is to an OAuth client: one protected resource, whatever path is called."""
+
+    audience: str
+    issuer: str
+    public_url: str
+    login_scope: str = scopes.READ
+    """What is asked for at first. With read alone the tools that write are not shown, and nobody steps up."""
+
+    def metadata(self) -> Mapping[str, Any]:
+        return {
+            "resource": self.audience,
+            "authorization_servers": [self.issuer],
+            "scopes_supported": list(scopes.ORDER),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "brains-gateway",
+        }
+
+    def metadata_url(self, path: str) -> str:
+        return f"{self.public_url}{METADATA_PATH}{path}"
+
+
+class Access:
+    """Lets callers in by their token, and tells those whom it does not what they need."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        inbound: Inbound | None,
+        resource: Resource | None,
+        limits: Limits,
+        surfaces: Sequence[str] = (),
+        *,
+        needs_token: bool = True,
+    ) -> None:
+        self._app = AuthContextMiddleware(app)
+        self._inbound, self._resource = inbound, resource
+        self._limits = limits
+        self._surfaces = surfaces
+        self._needs_token = needs_token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not is_guarded(scope["path"], self._surfaces):
+            # Nothing else is behind the door: routers below may read a path in ways of their own.
+            await Response(status_code=404)(scope, receive, send)
+            return
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            # The guard looked at one of them; a proxy may have meant the other.
+            await Response(status_code=421)(scope, receive, send)
+            return
+        with ExitStack() as under_way:
+            try:
+                principal = await self._principal(scope)
+                self._limits.call(principal.partition)
+                under_way.enter_context(self._limits.calling(principal.partition))
+            except Refused as error:
+                log.warning("http.refused", status=401, reason=str(error), path=scope["path"])
+                await self._unauthorized(scope)(scope, receive, send)
+            except ProviderDown as error:
+                log.warning("http.refused", status=503, reason=str(error), path=scope["path"])
+                await provider_down(error.retry_after)(scope, receive, send)
+            except GatewayError as error:
+                await too_many(error)(scope, receive, send)
+            else:
+                await self._app(_let_in(scope, principal), receive, send)
+
+    async def _principal(self, scope: Scope) -> Principal:
+        if self._inbound is None:
+            return LOCAL
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not given and not self._needs_token:
+            return LOCAL
+        if (
+            len(given) != 1
+            or len(given[0]) > _TOKEN_LENGTH
+            or (said := _CREDENTIALS.fullmatch(given[0].strip())) is None
+        ):
+            raise Refused("no token" if not given else "not one bearer token")
+        return await self._inbound.principal(said.group(1).decode("ascii"))
+
+    def _unauthorized(self, scope: Scope) -> Response:
+        assert self._inbound is not None
+        brought = any(name == b"authorization" for name, _ in scope["headers"])
+        wrong = "This token is not valid here: it is wrong, expired, revoked or meant for another. " if brought else ""
+        login = scopes.READ if self._resource is None else self._resource.login_scope
+        said = {"code": "unauthorized", "message": wrong + self._inbound.wants, "retryable": False}
+        place = Place.of(scope["path"], self._surfaces)
+        if place is not None and (place.surface or next(iter(self._surfaces), None)) == "memo":
+            said["error"] = _MEMO_ERROR
+        return JSONResponse(
+            said,
+            401,
+            {
+                "www-authenticate": challenge(
+                    self._resource, scope["path"], "invalid_token" if brought else None, scopes.including(login)
+                )
+            },
+        )
+
+
+def _let_in(scope: Scope, principal: Principal) -> Scope:
+    """The request with who makes it; also as MCP's own libraries look for it."""
+    state = {**scope.get("state", {}), "principal": principal, "http": HttpAnswer()}
+    if principal is LOCAL:
+        return {**scope, "state": state}
+    token = AccessToken(
+        token="",
+        # Not the client's own: what is sealed for one caller goes by it, and clients are shared.
+        client_id=principal.partition,
+        scopes=sorted(principal.scopes),
+        subject=principal.subject,
+        claims={"iss": principal.issuer, "sub": principal.subject},
+    )
+    return {**scope, "state": state, "user": AuthenticatedUser(token)}
+
+
+def challenge(resource: Resource | None, path: str, error: str | None, needed: Sequence[str]) -> str:
+    """What a client must bring, as RFC 6750 and RFC 9728 word it."""
+    said = {"error": error, "scope": " ".join(needed)}
+    if resource is not None:
+        said["resource_metadata"] = resource.metadata_url(path.rstrip("/"))
+    words = ", ".join(f"{name}={json.dumps(value)}" for name, value in said.items() if value)
+    return f"Bearer {words}".strip()
+
+
+def provider_down(retry_after: int) -> Response:
+    error = GatewayError(
+        "upstream_unavailable",
+        "Whether this token is valid cannot be told at the moment: its provider does not answer. Keep the token.",
+        retry_after_seconds=retry_after,
+    )
+    return JSONResponse(without_id(error), 503, {"retry-after": str(retry_after)})
+
+
+def too_many(error: GatewayError) -> Response:
+    return JSONResponse(without_id(error), 429, {"retry-after": str(error.retry_after_seconds or 1)})
+
+
+def without_id(error: GatewayError) -> dict[str, Any]:
+    said = error.as_json("")
+    del said["request_id"]
+    return said

@@ -1,0 +1,210 @@
+"""Access tokens of an OAuth provider, held to the letter: whatever is not plainly for us lets nobody in."""
+
+import base64
+import binascii
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import Key
+
+from gateway.http.auth.inbound import ProviderDown, Refused
+from gateway.http.auth.keys import ProviderKeys
+from gateway.operations import scopes
+from gateway.operations.caller import Principal
+
+_COMPACT: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)", re.ASCII)
+_SKEW: Final = 60
+_LONGEST: Final = 24 * 3600
+_NAME_LENGTH: Final = 512
+# Asymmetric alone: whoever can verify must not be able to sign.
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
+    **dict.fromkeys(("EdDSA", "Ed25519"), "OKP"),
+}
+# Header fields that nobody knows are ignored, as RFC 7515 has it; `crit` is refused before.
+_REGISTRIES: Final = {name: jws.JWSRegistry(algorithms=[name], strict_check_header=False) for name in _KINDS}
+_ACCESS_TOKEN_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
+# What access tokens are called by providers that have no name of their own for them.
+_PLAIN_TYPES: Final = frozenset({"jwt", "application/jwt"})
+# Only ID tokens have these.
+_OF_ID_TOKENS: Final = frozenset({"nonce", "at_hash", "c_hash", "s_hash"})
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a token must say, and where it says who somebody is."""
+
+    issuer: str
+    audience: str
+    shared_audience: bool = False
+    """Whether a token that is for others too is good for us."""
+    org_claim: str = "org_id"
+    projects_claim: str = "projects"
+
+
+class JwtInbound:
+    """Lets in whoever brings an access token of the provider that is meant for this gateway."""
+
+    tells_apart = True
+
+    def __init__(
+        self,
+        expected: Expected,
+        keys: ProviderKeys,
+        *,
+        keeps_token: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._expected, self._keys = expected, keys
+        self.wants = f"Log in at {expected.issuer} and send an access token for {expected.audience}."
+        self._keeps_token = keeps_token
+        self._clock = clock
+
+    async def principal(self, token: str) -> Principal:
+        header, claims = _read(token)
+        keys = await self._candidates(header)
+        _verify(token, str(header["alg"]), keys)
+        self._check(header, claims)
+        return self._principal(claims, token)
+
+    async def problem(self) -> str | None:
+        try:
+            keys = await self._keys.named(None)
+        except ProviderDown:
+            keys = ()
+        return None if keys else "the keys of the OAuth provider cannot be had"
+
+    async def _candidates(self, header: Mapping[str, Any]) -> list[Key]:
+        algorithm, kid = header.get("alg"), header.get("kid")
+        kind = _KINDS.get(algorithm) if isinstance(algorithm, str) else None
+        if kind is None:
+            raise Refused("algorithm")
+        if kid is not None and not isinstance(kid, str):
+            raise Refused("kid")
+        keys = [key for key in await self._keys.named(kid) if key.key_type == kind and _fits(key, str(algorithm))]
+        if not keys or (kid is None and len(keys) > 1):
+            raise Refused("no such key")
+        return keys
+
+    def _check(self, header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
+        now, typ = self._clock(), header.get("typ", "JWT")
+        if not isinstance(typ, str) or typ.lower() not in _ACCESS_TOKEN_TYPES | _PLAIN_TYPES:
+            raise Refused("typ")
+        if _OF_ID_TOKENS & claims.keys():
+            raise Refused("ID token")
+        if "cnf" in claims:
+            # Good only together with a proof that we do not ask for.
+            raise Refused("bound to a key")
+        if claims.get("iss") != self._expected.issuer:
+            raise Refused("issuer")
+        if not self._is_for_us(claims.get("aud")):
+            raise Refused("audience")
+        expires, issued, not_before = (_moment(claims.get(name)) for name in ("exp", "iat", "nbf"))
+        if expires is None or expires <= now - _SKEW:
+            raise Refused("expired")
+        if expires - (now if issued is None else issued) > _LONGEST:
+            raise Refused("valid for too long")
+        if max(issued or 0, not_before or 0) > now + _SKEW:
+            raise Refused("not valid yet")
+
+    def _is_for_us(self, audience: Any) -> bool:
+        if isinstance(audience, str):
+            return audience == self._expected.audience
+        if not isinstance(audience, list) or self._expected.audience not in audience:
+            return False
+        return self._expected.shared_audience or len(audience) == 1
+
+    def _principal(self, claims: Mapping[str, Any], token: str) -> Principal:
+        subject = _name(claims.get("sub"))
+        if subject is None:
+            raise Refused("no subject")
+        return Principal(
+            issuer=self._expected.issuer,
+            subject=subject,
+            client=_name(claims.get("client_id")) or _name(claims.get("azp")) or "",
+            org=self._org(claims),
+            projects=tuple(
+                name for entry in _listed(claims.get(self._expected.projects_claim)) if (name := _name(entry))
+            ),
+            scopes=scopes.granted(_scopes(claims)),
+            token=token if self._keeps_token else None,
+        )
+
+    def _org(self, claims: Mapping[str, Any]) -> str | None:
+        said = claims.get(self._expected.org_claim)
+        if said is None:
+            return None
+        # With several nobody has said which: the first would be a guess.
+        if isinstance(said, list) and len(said) == 1:
+            said = said[0]
+        if (org := _name(said)) is None:
+            raise Refused("organization")
+        return org
+
+
+def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Header and claims of a token in its one canonical spelling, not verified yet."""
+    if (parts := _COMPACT.fullmatch(token)) is None:
+        raise Refused("not a JWT")
+    try:
+        decoded = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts.groups()]
+        header, claims = (json.loads(part, object_pairs_hook=_once) for part in decoded[:2])
+    except (ValueError, binascii.Error, RecursionError):
+        raise Refused("not a JWT") from None
+    if any(
+        base64.urlsafe_b64encode(raw).rstrip(b"=").decode() != part
+        for raw, part in zip(decoded, parts.groups(), strict=True)
+    ):
+        raise Refused("spelling")
+    if not isinstance(header, dict) or not isinstance(claims, dict) or {"crit", "b64"} & header.keys():
+        raise Refused("header")
+    return header, claims
+
+
+def _verify(token: str, algorithm: str, keys: Sequence[Key]) -> None:
+    for key in keys:
+        with suppress(JoseError, ValueError, TypeError, RecursionError):
+            jws.deserialize_compact(token, key, registry=_REGISTRIES[algorithm])
+            return
+    raise Refused("signature")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name that is there twice")
+    return found
+
+
+def _fits(key: Key, algorithm: str) -> bool:
+    return key.get("alg") in (None, algorithm)
+
+
+def _moment(said: Any) -> float | None:
+    if said is None:
+        return None
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said < 1e11:
+        raise Refused("a time that is none")
+    return float(said)
+
+
+def _name(said: Any) -> str | None:
+    return said if isinstance(said, str) and 0 < len(said) <= _NAME_LENGTH and said.isprintable() else None
+
+
+def _listed(said: Any) -> list[Any]:
+    return said if isinstance(said, list) else [said] if said is not None else []
+
+
+def _scopes(claims: Mapping[str, Any]) -> list[str]:
+    """By either name that providers have for them, as words or as a list."""
+    said = [*_listed(claims.get("scope")), *_listed(claims.get("scp"))]
+    return [word for entry in said if isinstance(entry, str) for word in entry.split()]

@@ -1,0 +1,130 @@
+"""Opening a local file for ingest: inside a root, no links followed, no more bytes than allowed."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from gateway.ingest import openat2
+from gateway.operations.errors import GatewayError
+
+FILE_BYTES: Final = 26_214_400
+# Not to wait for whoever writes to a pipe, nor to be given a terminal.
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+# A root is opened by its real name: a link there was put in since.
+_ROOT_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_MISSING: Final = "There is no file of that name."
+# What openat2 cannot do and the walk can: longer paths than one call takes, and going on after a signal.
+_LEFT_TO_THE_WALK: Final = frozenset({errno.ENAMETOOLONG, errno.EINTR, errno.EAGAIN})
+
+
+class Roots:
+    """The directories files may be ingested from."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        # Asked for by either spelling, opened by the real one: a root may itself be behind a link.
+        self._roots = [(Path(os.path.abspath(root)), root.resolve()) for root in roots]
+        self._part: tuple[str, ...] = ()
+
+    def of(self, caller: str) -> "Roots":
+        """The part of each root that is one caller's. It is opened below the root, so it is no link itself."""
+        own = Roots([])
+        own._roots, own._part = self._roots, (*self._part, caller)
+        return own
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a regular file below a root. A relative path is relative to the first root.
+
+        Raises:
+            GatewayError: file_not_allowed outside the roots (whether or not the file exists), not_found,
+                file_too_large, or validation_error for what is not a file with something in it.
+        """
+        root, parts = self._locate(path)
+        try:
+            return _read_below(root, parts)
+        except OSError as error:
+            raise _from_os_error(error) from None
+        except UnicodeEncodeError:
+            raise GatewayError("not_found", _MISSING) from None
+
+    def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
+        if "\0" in path or not self._roots:
+            raise GatewayError("file_not_allowed")
+        asked = Path(os.path.normpath(self._roots[0][0].joinpath(*self._part, path)))
+        for spelled, real in sorted(self._roots, key=lambda root: -len(root[0].parts)):
+            for prefix in (spelled.joinpath(*self._part), real.joinpath(*self._part)):
+                if asked.is_relative_to(prefix) and asked != prefix:
+                    return real, (*self._part, *asked.relative_to(prefix).parts)
+        raise GatewayError("file_not_allowed")
+
+
+def _read_below(root: Path, parts: tuple[str, ...]) -> bytes:
+    with _closed_again(os.open(root, _ROOT_FLAGS)) as directory:
+        device = os.fstat(directory).st_dev
+        with _closed_again(_open_below(directory, parts)) as fd:
+            return _read_regular(fd, device)
+
+
+def _open_below(directory: int, parts: tuple[str, ...]) -> int:
+    if openat2.is_available():
+        try:
+            return openat2.open_below(directory, "/".join(parts), _FLAGS)
+        except OSError as error:
+            if error.errno not in _LEFT_TO_THE_WALK:
+                raise
+    return _walk_below(directory, parts)
+
+
+def _walk_below(directory: int, parts: tuple[str, ...]) -> int:
+    """Go down name by name, each directory held open: none is looked up twice, so no link can be swapped in."""
+    device, fd = os.fstat(directory).st_dev, os.dup(directory)
+    for part in parts:
+        with _closed_again(fd) as above:
+            if os.fstat(above).st_dev != device:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            fd = os.open(part, _FLAGS, dir_fd=above)
+    return fd
+
+
+@contextmanager
+def _closed_again(fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _from_os_error(error: OSError) -> GatewayError:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return GatewayError("not_found", _MISSING)
+    if error.errno == errno.ELOOP:
+        return GatewayError("file_not_allowed", "Symbolic links are not followed.")
+    if error.errno == errno.EXDEV:
+        return GatewayError("file_not_allowed", "Files on another file system than their directory are not ingested.")
+    if error.errno == errno.ENAMETOOLONG:
+        return GatewayError("validation_error", "path is longer than a file name can be.")
+    return GatewayError("file_not_allowed", "That file cannot be opened.")
+
+
+def _read_regular(fd: int, device: int) -> bytes:
+    status = os.fstat(fd)
+    if status.st_dev != device:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    if stat.S_ISDIR(status.st_mode):
+        raise GatewayError("validation_error", "path names a directory; name a file in it.")
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        raise GatewayError("file_not_allowed", "Only regular files, with no other hard link, are ingested.")
+    if status.st_size > FILE_BYTES:
+        raise GatewayError("file_too_large")
+    # The size is what it was a moment ago: read on, but never past the limit.
+    with os.fdopen(fd, "rb", closefd=False) as file:
+        content = file.read(FILE_BYTES + 1)
+    # Some files of the kernel's have nothing to give yet: that is None.
+    if not content:
+        raise GatewayError("validation_error", "The file is empty.")
+    if len(content) > FILE_BYTES:
+        raise GatewayError("file_too_large")
+    return content

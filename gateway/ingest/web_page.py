@@ -1,0 +1,149 @@
+"""A fetched web page, and the document it becomes."""
+
+import asyncio
+import codecs
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Final
+
+from gateway.ingest.cross_loop_semaphore import Slots
+from gateway.operations import names
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import Args
+
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_READER: Final = Path(__file__).with_name("extract_text_child.py")
+_CONVERT_SECONDS: Final = 30.0
+# Each may use a whole core and a gigabyte for half a minute.
+_CONVERTERS = Slots(2)
+_SNIFFED_BYTES: Final = 1024
+_COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_DECLARED: Final = re.compile(
+    rb"""\A\s*<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]{1,40})["']"""
+    rb"""|<meta\s[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]{1,40})""",
+    re.IGNORECASE,
+)
+# The charsets of the web, by Python's names. Python knows more, and a page must not choose from them: punycode takes
+# hours for a few megabytes, and others unescape what no browser would.
+_CHARSETS: Final = frozenset(
+    {
+        *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "ascii"),
+        *(f"iso8859-{part}" for part in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16)),
+        *(f"cp{page}" for page in (866, 874, 932, 949, 950, *range(1250, 1259))),
+        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
+        *("gb2312", "gbk", "gb18030", "big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What came back for a URL: where it was found in the end, its media type, its bytes."""
+
+    url: str
+    content_type: str
+    body: bytes
+    charset: str | None = None
+
+
+Fetch = Callable[[str], Awaitable[Page]]
+
+
+async def readable(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> str:
+    """The text of a page: HTML as markdown, the words of a PDF, other text as it is.
+
+    Raises:
+        GatewayError: fetch_failed, when there is no text in it.
+    """
+    if page.content_type in _HTML:
+        text = await _read_apart(_decoded(page).encode(), "html", convert_seconds)
+    elif page.content_type == "application/pdf":
+        text = await _read_apart(page.body, "pdf", convert_seconds)
+    elif page.content_type.startswith("text/") or page.content_type == "application/json":
+        text = _decoded(page)
+    else:
+        raise GatewayError("fetch_failed", "Only pages of text can be ingested this way.", retryable=False)
+    if not text.strip():
+        raise GatewayError("fetch_failed", "The page holds no text.", retryable=False)
+    return text
+
+
+async def document_of(page: Page) -> Args:
+    content = await readable(page)
+    title = names.title_of(content)
+    return {
+        "title": title,
+        "content": content,
+        "path": names.page_path(title, names.digest([page.url, content])),
+        "metadata": {"source_url": page.url},
+        "source": "ingest",
+    }
+
+
+def _decoded(page: Page) -> str:
+    """Its characters: in the charset its server says, or else the page itself, or else UTF-8."""
+    declared = page.charset or (_sniffed(page.body) if page.content_type in _HTML else None)
+    text = page.body.decode(_codec(declared or "utf-8"), errors="replace")
+    return text.removeprefix("\ufeff").replace("\0", "")
+
+
+def _sniffed(body: bytes) -> str | None:
+    """The charset a page of HTML begins by declaring, which is only a hint: `_codec` decides what is made of it."""
+    if body.startswith(codecs.BOM_UTF8):
+        return "utf-8"
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    declared = _DECLARED.search(_COMMENT.sub(b"", body[:_SNIFFED_BYTES]))
+    if declared is None:
+        return None
+    charset = (declared[1] or declared[2]).decode("ascii")
+    # We have just read it as ASCII, so that whatever it is, it is not that.
+    return None if charset.lower().startswith("utf-16") else charset
+
+
+def _codec(charset: str) -> str:
+    """Python's name for a charset of the web; UTF-8 for anything else."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if name in _CHARSETS else "utf-8"
+
+
+async def _read_apart(body: bytes, kind: str, seconds: float) -> str:
+    """Read in another process: a small page can keep a parser busy for hours, and that can only be killed."""
+    waited = True
+    try:
+        async with asyncio.timeout(seconds), _CONVERTERS.one() as waited:
+            return await _converted(body, kind)
+    except TimeoutError as error:
+        # Of a page that had to wait we do not know whether it is at fault.
+        raise _cannot_read_now() if waited else _unreadable() from error
+    except OSError as error:
+        raise _cannot_read_now() from error
+
+
+async def _converted(body: bytes, kind: str) -> str:
+    program = (sys.executable, "-P", str(_READER), kind)
+    converter = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+    try:
+        text, _ = await converter.communicate(body)
+    finally:
+        if converter.returncode is None:
+            converter.kill()
+            await converter.wait()
+    if converter.returncode != 0:
+        raise _unreadable()
+    return text.decode()
+
+
+def _cannot_read_now() -> GatewayError:
+    return GatewayError("fetch_failed", "The page was fetched, but cannot be read at the moment.")
+
+
+def _unreadable() -> GatewayError:
+    return GatewayError("fetch_failed", "The page is too intricate to be read as text.", retryable=False)

@@ -1,0 +1,92 @@
+"""Who is calling, and what one call has come to so far."""
+
+import hashlib
+import json
+import secrets
+import time
+from dataclasses import dataclass, field
+
+from gateway.operations import scopes
+from gateway.operations.errors import GatewayError
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who was let in, as the token says. Without one it is the local user."""
+
+    issuer: str = ""
+    subject: str = "local"
+    client: str = ""
+    org: str | None = None
+    projects: tuple[str, ...] = ()
+    """Those the token is good for: a header may choose among them."""
+    scopes: frozenset[str] = scopes.ALL
+    brain: str | None = None
+    """The one brain the token is bound to."""
+    brain_in_path: bool = False
+    """Whether every call must name its brain in the URL."""
+    token: str | None = field(default=None, repr=False, compare=False)
+    """What was brought, kept only where it is passed on."""
+
+    @property
+    def partition(self) -> str:
+        """A name for the whole of who calls: whatever is kept or limited goes by it."""
+        if not self.issuer and not self.client and self.org is None:
+            return self.subject
+        whole = json.dumps([self.issuer, self.subject, self.client, self.org], ensure_ascii=False)
+        return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+    @property
+    def person(self) -> str:
+        """Who it is, whatever client they use."""
+        return f"{self.issuer}\0{self.subject}"
+
+
+LOCAL = Principal()
+# Whoever came in by a way that no door is on.
+NOBODY = Principal(subject="nobody", scopes=frozenset())
+
+
+@dataclass(slots=True)
+class HttpAnswer:
+    """What a layer above HTTP has to say at the level of HTTP: a refusal that is not an ordinary answer."""
+
+    refusal: GatewayError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The principal of a call, and the brain its URL or header names."""
+
+    subject: str = "local"
+    """The partition of the principal."""
+    ceiling: str | None = None
+    """A brain fixed by the URL or the token: no argument may name another."""
+    in_url: str | None = None
+    """The brain that the URL names, also where the token is bound to one."""
+    preferred: str | None = None
+    """A brain named by the `X-Brain` header: an argument wins over it."""
+    principal: Principal = LOCAL
+    project: str | None = None
+    """A project of the principal's, chosen by the `X-Project` header or the only one there is."""
+    llm_key: str | None = field(default=None, repr=False, compare=False)
+    """A key for the platform's language model that the caller lends it, for this one request."""
+    http: HttpAnswer | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call. The layers below note here which brain and which route served it."""
+
+    caller: Caller = field(default_factory=Caller)
+    request_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    scope: str = scopes.ADMIN
+    """What the tool needs: nothing it does on the platform needs more."""
+    brain: str | None = None
+    brain_note: str | None = None
+    """Said to the caller when the brain was a guess: the first of several."""
+    route: str | None = None
+    began: float | None = field(default_factory=time.monotonic)
+    """From when its time counts; None for what nobody waits for."""
+    longest: float = 0.0
+    """Seconds that the longest of its operations may take: as long as the whole call may."""

@@ -1,0 +1,236 @@
+"""Which steps fulfil which operation. A chain moves on when a route is absent, and for no other reason."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.operations.context import Work
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.steps import brains, documents, extraction, finding, ingesting, note_writes, sessions
+from gateway.operations.steps.finding import in_agent_scope, is_sorted
+from gateway.operations.table import READS, Args, JsonObject, Op
+
+_HARMLESS: Final = READS | {Op.FETCH_PAGE}
+_HALFWAY: Final = "The platform lost a route while this was under way; a part of it may be stored."
+
+Run = Callable[[Work, Args], Awaitable[JsonObject]]
+
+
+def always(_args: Args) -> bool:
+    return True
+
+
+def in_session(args: Args) -> bool:
+    return args.get("session_id") is not None
+
+
+def is_arranged(args: Args) -> bool:
+    return is_sorted(args) or in_agent_scope(args)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One way to fulfil an operation: what it takes, when it applies, and what is done."""
+
+    via: Op
+    """The operation that names the route in receipts and logs."""
+    also: tuple[Op, ...] = ()
+    when: Callable[[Args], bool] = always
+    run: Run | None = None
+    """None: the operation is sent as it is."""
+    how: str = "as the platform has it"
+
+    async def __call__(self, work: Work, args: Args) -> JsonObject:
+        return await (work.send(self.via, args) if self.run is None else self.run(work, args))
+
+
+Chain = tuple[Step, ...]
+
+_SEARCH: Final[Chain] = (
+    Step(Op.SORTED_SEARCH, when=is_sorted),
+    Step(Op.AGENT_SEARCH, when=in_agent_scope),
+    Step(
+        Op.SEARCH,
+        also=(Op.LIST_DOCUMENTS,),
+        when=is_arranged,
+        run=finding.search_and_arrange,
+        how="searched there, put in order here",
+    ),
+    Step(Op.SEARCH),
+)
+_REMEMBER: Final[Chain] = (
+    Step(Op.CREATE_DOCUMENT, run=documents.by_record),
+    Step(
+        Op.WRITE_DOCUMENT,
+        also=(Op.READ_DOCUMENT,),
+        when=documents.fits_a_put,
+        run=documents.by_put,
+        how="written as a note",
+    ),
+    Step(Op.BATCH_WRITE, also=(Op.READ_DOCUMENT,), run=documents.by_batch, how="written as a note, in a batch"),
+)
+
+
+def fetched_first(step: Step) -> Step:
+    """The page is fetched here, then stored as a memory is."""
+
+    async def run(work: Work, args: Args) -> JsonObject:
+        document = {**await work.send(Op.FETCH_PAGE, args), "brain": args["brain"]}
+        if not step.when(document):
+            raise Absent
+        return {"path": "fallback", "document": await step(work, document)}
+
+    return Step(step.via, also=(Op.FETCH_PAGE, *step.also), run=run, how="fetched here, stored there")
+
+
+CHAINS: Final[Mapping[str, Chain]] = {
+    "list_brains": (
+        Step(Op.LIST_NAMED_BRAINS),
+        Step(Op.LIST_BRAINS, also=(Op.READ_DOCUMENT,), run=brains.list_named, how="names read from each brain"),
+        Step(Op.LIST_BRAINS),
+    ),
+    "create_brain": (
+        Step(Op.CREATE_BRAIN, run=brains.create_named),
+        Step(
+            Op.CREATE_BARE_BRAIN,
+            also=(Op.WRITE_DOCUMENT,),
+            run=brains.create_bare,
+            how="created there; name and visibility kept as a note",
+        ),
+    ),
+    "search": _SEARCH,
+    "recall": (
+        Step(Op.SESSION_RECALL, when=in_session),
+        Step(Op.RECALL, when=in_session, run=finding.recall_in_session),
+        Step(
+            Op.SEARCH,
+            also=(Op.READ_DOCUMENT,),
+            when=in_session,
+            run=finding.recall_with_log,
+            how="searched twice, blended with what was said in the session",
+        ),
+        *_SEARCH,
+    ),
+    "ask": (Step(Op.ASK),),
+    "remember": _REMEMBER,
+    "ingest_file": (
+        Step(Op.INGEST_FILE, run=ingesting.ingest_by_platform),
+        Step(
+            Op.INGEST_TEXT,
+            also=(Op.STAT_DOCUMENT,),
+            run=ingesting.ingest_as_text,
+            how="read here, ingested there as text",
+        ),
+    ),
+    "ingest_url": (
+        Step(Op.INGEST_URL, run=ingesting.ingest_by_server),
+        *(fetched_first(step) for step in _REMEMBER),
+    ),
+    "append_messages": (
+        Step(Op.APPEND_MESSAGE, run=sessions.append_one_by_one),
+        Step(
+            Op.APPEND_DOCUMENT,
+            also=(Op.READ_DOCUMENT,),
+            run=sessions.append_to_log,
+            how="kept as a log in the brain; memories extracted after the answer",
+        ),
+    ),
+    "store_transcript": (
+        Step(Op.CREATE_DOCUMENT, run=documents.by_record),
+        Step(
+            Op.WRITE_DOCUMENT,
+            also=(Op.READ_DOCUMENT,),
+            when=documents.fits_a_put,
+            run=extraction.transcript_by_put,
+            how="written as a note; memories extracted after the answer",
+        ),
+        Step(
+            Op.BATCH_WRITE,
+            also=(Op.READ_DOCUMENT,),
+            run=extraction.transcript_by_batch,
+            how="written as a note, in a batch; memories extracted after the answer",
+        ),
+    ),
+    "close_session": (
+        Step(Op.CLOSE_SESSION),
+        Step(
+            Op.REFLECT,
+            also=(Op.READ_DOCUMENT, Op.APPEND_DOCUMENT, Op.WRITE_DOCUMENT),
+            run=sessions.close_by_log,
+            how="reflected on what the session's log holds",
+        ),
+    ),
+    "read_note": (Step(Op.READ_DOCUMENT, run=note_writes.read_note),),
+    "stat_note": (Step(Op.STAT_DOCUMENT, run=note_writes.size_and_time),),
+    "list_notes": (Step(Op.LIST_DOCUMENTS),),
+    "keep_note": (
+        Step(Op.CREATE_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.keep_by_record),
+        Step(Op.WRITE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.keep_by_put, how="written as a note"),
+    ),
+    "append_to_note": (Step(Op.APPEND_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.append),),
+    "move_note": (
+        Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.move),
+        Step(
+            Op.DELETE_DOCUMENT,
+            also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT),
+            run=note_writes.move_by_copy,
+            how="copied, then deleted",
+        ),
+    ),
+    "remove_note": (Step(Op.DELETE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.remove),),
+    "consolidate": (Step(Op.CONSOLIDATE), Step(Op.COMPILE, how="compiled instead")),
+}
+
+
+async def serve(chain: Chain, args: Args, work: Work) -> tuple[JsonObject, Step]:
+    """The answer of the first step that applies and whose routes are there, and which step that was.
+
+    Raises:
+        GatewayError: a step was refused or failed; or `not_implemented`, when none is left.
+    """
+    for step in chain:
+        if not step.when(args) or not await possible(step, work):
+            continue
+        watched = _Watched(work)
+        try:
+            return await step(watched, args), step
+        except Absent:
+            if watched.may_have_written:
+                raise GatewayError("outcome_unknown", _HALFWAY) from None
+    raise GatewayError("not_implemented")
+
+
+class _Watched:
+    """One step's work, watched: after something was written, another step would write it again."""
+
+    def __init__(self, work: Work) -> None:
+        self.caller = work.caller
+        self.has, self.finds, self.vet = work.has, work.finds, work.vet
+        self.alone, self.later = work.alone, work.later
+        self.may_have_written = False
+        self._work = work
+
+    async def send(self, op: Op, args: Args) -> JsonObject:
+        try:
+            answer = await self._work.send(op, args)
+        except GatewayError as error:
+            self.may_have_written |= op not in _HARMLESS and error.code == "outcome_unknown"
+            raise
+        self.may_have_written |= op not in _HARMLESS
+        return answer
+
+
+async def foreseen(chain: Chain, args: Args, work: Work) -> tuple[Step | None, list[Op]]:
+    """The step that would serve, as far as is known; and what the platform lacks for the steps before it."""
+    missing: list[Op] = []
+    for step in chain:
+        if step.when(args):
+            lacking = [op for op in (step.via, *step.also) if not await work.has(op)]
+            if not lacking:
+                return step, missing
+            missing += [op for op in lacking if op not in missing]
+    return None, missing
+
+
+async def possible(step: Step, work: Work) -> bool:
+    return all([await work.has(op) for op in (step.via, *step.also)])

@@ -1,0 +1,47 @@
+"""What the steps of a chain work with: one call's way to the platform."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from gateway.operations.table import Args, JsonObject, Op
+
+
+class Work(Protocol):
+    """One call, as a step sees it. It says what to do, never how a platform spells it."""
+
+    caller: str
+    """A name for who calls that gives nothing away: it stands in paths."""
+
+    async def send(self, op: Op, args: Args) -> JsonObject:
+        """Do one thing on the platform.
+
+        Raises:
+            Absent: it has no such route.
+            GatewayError: it refused, failed, or could not be reached.
+        """
+        ...
+
+    async def has(self, op: Op) -> bool:
+        """Whether the platform has a route for this, as far as is known."""
+        ...
+
+    def finds(self, path: str) -> bool:
+        """Whether search ever finds what is stored at a path."""
+        ...
+
+    async def vet(self, url: str) -> None:
+        """Refuse a URL that nobody may be sent to.
+
+        Raises:
+            GatewayError: fetch_blocked.
+        """
+        ...
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep to oneself what goes by a name, within this process, for as long as the block takes."""
+        ...
+
+    def later(self, name: str, job: Callable[["Work"], Awaitable[None]]) -> None:
+        """Do this after the call was answered, once at a time for each name."""
+        ...

@@ -1,0 +1,210 @@
+"""Ids, paths and derived names: what may stand in a URL, and what the same write is always called."""
+
+import base64
+import hashlib
+import json
+import re
+import unicodedata
+from functools import lru_cache
+from urllib.parse import unquote
+
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonValue
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+# No controls, no wildcards, no look-alikes of a slash, no halves of surrogate pairs.
+_PATH_CHARACTERS = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f\\?#%;:*\"<>|\u2028-\u202e\u2044\u2066-\u2069\u2215\u29f5\u29f8\u29f9\ud800-\udfff]+"
+)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_CAPITAL = re.compile(r"[A-Z]")
+_ESCAPED_LENGTH = 180
+_DEVICE_NAMES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
+)
+_RESERVED_TREES = re.compile(
+    r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/"
+    # An index that daemons write anew when they consolidate.
+    r"|memory/(.+/)?memory\.md$",
+    re.IGNORECASE,
+)
+_PRIVATE_TREE = re.compile(r"/?memory/agent/(u-[^/]+)/", re.IGNORECASE)
+_HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
+_TITLE_LENGTH = 512
+_SEGMENT_BYTES = 255
+
+
+def checked_id(value: str, field: str) -> str:
+    """An id that is safe as one segment of a URL.
+
+    Raises:
+        GatewayError: validation_error, naming the field.
+    """
+    if _ID.fullmatch(value) and value.strip("."):
+        return value
+    raise GatewayError(
+        "validation_error",
+        f"{field} must be 1 to 128 letters, digits or any of . : - _ and begin with a letter or digit.",
+    )
+
+
+def checked_path(value: str) -> str:
+    """A path inside a brain that a caller may write to, without its leading slash.
+
+    Raises:
+        GatewayError: validation_error or forbidden, saying what a path looks like.
+    """
+    path = value.removeprefix("/")
+    segments = path.split("/")
+    if not path.endswith(".md") or not all(_is_plain_segment(segment) for segment in segments):
+        raise GatewayError(
+            "validation_error",
+            "path must be a plain relative path that ends in .md, for example memory/global/running.md.",
+        )
+    # As a platform may fold it: a name that only looks different is reserved too.
+    folded = unicodedata.normalize("NFKC", path)
+    if _RESERVED_TREES.match(folded) or any(segment.startswith("_") for segment in folded.split("/")):
+        raise GatewayError("forbidden", "That path is reserved for the gateway's own notes. Choose another.")
+    return path
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether a path stays where it is put, and is of nothing that is kept beside notes."""
+    folded = unicodedata.normalize("NFKC", path).split("/")
+    return all(map(_is_plain_segment, path.split("/"))) and not any(segment.startswith("_") for segment in folded)
+
+
+def _is_plain_segment(segment: str) -> bool:
+    folded = unicodedata.normalize("NFKC", segment)
+    decoded = unquote(unquote(unquote(folded)))
+    return (
+        _PATH_CHARACTERS.fullmatch(segment) is not None
+        and len(segment.encode()) <= _SEGMENT_BYTES
+        and decoded == folded
+        and not {"/", "\\"} & set(folded)
+        and folded == folded.strip()
+        and not folded.startswith(("-", "~"))
+        and not folded.endswith(".")
+        and folded.split(".")[0].strip().lower() not in _DEVICE_NAMES
+    )
+
+
+def is_word(text: str) -> bool:
+    """Whether it is a key, a namespace or a project: what may be a file's name once its capitals are escaped."""
+    return _WORD.fullmatch(text) is not None
+
+
+is_project = is_word
+# Scopes of entries that are no projects.
+RESERVED_SCOPES = ("private", "global")
+
+
+def escaped(word: str) -> str:
+    """A word as a file's name. File systems that fold capitals would take `Talk` and `talk` for one."""
+    name = _CAPITAL.sub(lambda capital: "!" + capital.group().lower(), word)
+    return name if len(name) <= _ESCAPED_LENGTH else f"{name[:100]}!!{digest(word)[:32]}"
+
+
+def unescaped(name: str) -> str | None:
+    """The word that a file's name was made from; None where a part of it is a hash."""
+    return None if "!!" in name else re.sub(r"!([a-z])", lambda found: found.group(1).upper(), name)
+
+
+def slug(text: str, *, empty: str, length: int = 64) -> str:
+    """Lower-case ASCII words joined by dashes; `empty` where no letter or digit is left."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:length].rstrip("-") or empty
+
+
+def brain_slug(name: str) -> str:
+    return slug(name, empty=f"brain-{digest(name)[:8]}")
+
+
+def digest(value: JsonValue) -> str:
+    """The sha256 of a value's canonical JSON: equal writes have equal digests."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def title_of(content: str) -> str:
+    """The first heading, else the first line that says something."""
+    headings = (_heading(match.group(1)) for match in _HEADING.finditer(content[:65_536]))
+    lines = (line for line in content.splitlines() if line.strip())
+    text = next((heading for heading in headings if heading), None) or next(lines, "")
+    printable = "".join(c if c.isprintable() else " " for c in text).strip()
+    return " ".join(printable.split())[:_TITLE_LENGTH].strip() or "Untitled"
+
+
+def _heading(text: str) -> str:
+    """A heading's words, without the #s that may close it. By hand: a pattern for them takes quadratic time."""
+    stripped = text.strip()
+    opened = stripped.rstrip("#")
+    return opened.rstrip() if not opened or opened[-1].isspace() else stripped
+
+
+def memory_path(title: str, digest_: str) -> str:
+    return f"memory/global/{slug(title, empty='note')}-{digest_[:12]}.md"
+
+
+def transcript_path(digest_: str) -> str:
+    return f"raw/documents/transcript-{digest_[:12]}.md"
+
+
+def page_path(title: str, digest_: str) -> str:
+    return f"raw/documents/{slug(title, empty='page')}-{digest_[:12]}.md"
+
+
+def document_id(brain: str, path: str) -> str:
+    return f"doc_{digest([brain, path])[:24]}"
+
+
+@lru_cache(maxsize=4096)
+def caller_name(subject: str) -> str:
+    """A caller in a path: nobody reads from it who that is."""
+    return digest(["caller", subject])[:16]
+
+
+@lru_cache(maxsize=4096)
+def private_tree(issuer: str, subject: str) -> str:
+    """The folder below `memory/agent/` that is one person's alone, whatever client they use."""
+    hashed = hashlib.sha256(f"{issuer}\0{subject}".encode()).digest()
+    return "u-" + base64.b32encode(hashed).decode().lower()[:26]
+
+
+def private_tree_of(path: str) -> str | None:
+    """The private tree a path is in, if it is in one; as a platform may fold it."""
+    found = _PRIVATE_TREE.match(unicodedata.normalize("NFKC", path))
+    return None if found is None else found.group(1).lower()
+
+
+def session_name(session_id: str) -> str:
+    """A session in a path. The hash tells apart what file systems may take for one: `Talk` and `talk`."""
+    return f"{slug(session_id, empty='session')}-{digest(session_id)[:12]}"
+
+
+def session_log_path(caller: str, session_id: str) -> str:
+    return f"sessions/{caller}/{session_name(session_id)}.jsonl"
+
+
+def reflection_path(caller: str, session_id: str) -> str:
+    return f"reflections/{caller}-{session_name(session_id)}.md"
+
+
+def extracted_path(name: str, content: str, project: str | None = None) -> str:
+    """Where an extracted memory is kept. Its name is a model's choice, so it is made into a slug again."""
+    tree = "global" if project is None else f"project/{_project(project)}"
+    return f"memory/{tree}/extracted-{slug(name, empty='memory')}-{checksum(content)[:12]}.md"
+
+
+def _project(name: str) -> str:
+    """A project as a folder: one whose name is a device on some systems gets another."""
+    made = slug(name, empty="project")
+    return f"{made}-project" if made in _DEVICE_NAMES else made
+
+
+def file_name(stem: str, body: bytes) -> str:
+    return f"{slug(stem, empty='file')}-{hashlib.sha256(body).hexdigest()[:12]}"
+
+
+def checksum(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,255 @@
+"""Notes: markdown with front matter, for platforms that keep bytes and no record of them."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import yaml
+
+from gateway.operations import names
+from gateway.operations.table import Args, JsonObject, JsonValue
+
+MARK: Final = "brains-gateway"
+# What holds in a block of ours alone: anybody may write another.
+_VOUCHED: Final = frozenset({"author", "client", "channel", "via", "digest"})
+_FENCE: Final = "---\n"
+_OPENING: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSING: Final = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_DESCRIPTION_LENGTH: Final = 200
+# More front matter than this is not ours, and reading it would keep everyone waiting.
+_FRONT_LENGTH: Final = 64 * 1024
+_LINE_BREAK: Final = re.compile(r"[\n\r\x85\u2028\u2029]")
+# Every field of ours but `tags` is one line of text. A platform that tidies up writes it without quotes, whatever it
+# holds; so of these, what stands without quotes is taken as it stands.
+_OWN: Final = (
+    *("name", "description", "created", "modified", "via", "digest"),
+    *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
+    *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
+    *("dead_nodes", "target", "location", "to", "entity", "relation"),
+)
+_UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*?)[ \t]*\r?$", re.MULTILINE)
+_UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"]*)\][ \t]*\r?$", re.MULTILINE)
+# Where a field of a block begins: what is indented, a list or a comment belongs to the field before.
+_FIELD: Final = re.compile(r"""^("[^"\n]*"|'[^'\n]*'|[^\s#&*!|>%@`"'\[\]{},?-][^:\n]*):(?=\s|$)""", re.MULTILINE)
+
+
+class _OneLine(yaml.SafeDumper):
+    """Every text on a line of its own: the parsers that read this elsewhere know no other."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if _LINE_BREAK.search(data) else None)
+
+
+_OneLine.add_representer(str, _OneLine.represent_str)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a document says, and what its front matter says of it."""
+
+    content: str
+    front: JsonObject = field(default_factory=dict)
+    head: str = field(default="", compare=False, repr=False)
+    """The front matter as it stands: what others wrote there is kept to the letter."""
+
+    @property
+    def title(self) -> str | None:
+        return _text(self.front.get("name"))
+
+    @property
+    def tags(self) -> set[str]:
+        return _parts(self.tag_list)
+
+    @property
+    def tag_list(self) -> list[str]:
+        tags = self.front.get("tags")
+        return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+    @property
+    def created(self) -> str | None:
+        return _text(self.front.get("created"))
+
+    def text(self, name: str) -> str | None:
+        """A field of ours, if it is there and is text."""
+        return _text(self.front.get(name))
+
+    def listed(self, name: str) -> list[str]:
+        """A field that holds several: as we write it, or as a person would."""
+        value = self.front.get(name)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                value = [part.strip() for part in str(value).strip("[]").split(",")]
+        return [item for item in value if isinstance(item, str) and item] if isinstance(value, list) else []
+
+    def holds(self, document: Args) -> bool:
+        """Whether this is that document. Platforms that tidy up add tags, and trim the space around the content."""
+        wanted = _own_front(str(document["content"]))
+        content = str(document["content"]) if wanted is None else wanted.content
+        if self.content.strip() != content.strip():
+            return False
+        if self.front.get("digest") == digest(document):
+            return True
+        is_titled = self.title in (None, str(document["title"]).strip())
+        return wanted is None and is_titled and _parts(document.get("tags") or ()) <= self.tags
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def milliseconds(moment: str | None) -> int | None:
+    """A time of front matter or of a listing, since 1970; None where it is none."""
+    try:
+        read = datetime.fromisoformat(str(moment))
+    except ValueError:
+        return None
+    return round((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def digest(document: Args) -> str:
+    """What tells this write from another one to the same path."""
+    return names.digest([document["content"], document["title"], list(document.get("tags") or ())])
+
+
+def rendered(document: Args, moment: str) -> bytes:
+    """A document as a note. The title is called `name`, which is where these platforms look for it."""
+    content, title = str(document["content"]), str(document["title"])
+    fields: JsonObject = {"name": title, "description": described(content, title)}
+    if document.get("tags"):
+        fields["tags"] = list(document["tags"])
+    # Tags are there as a list; the rest of what is known of the document is known nowhere else.
+    known = {key: value for key, value in (document.get("metadata") or {}).items() if key != "tags"}
+    fields |= {"created": moment, "modified": moment, "via": MARK, "digest": digest(document)}
+    fields |= {**known, **(document.get("front") or {})}
+    own = _own_front(content)
+    if own is None:
+        return _with_front(_dumped(fields), content)
+    missing = {key: value for key, value in fields.items() if key not in own.front}
+    return _with_front(_ended(own.head) + _dumped(missing), own.content)
+
+
+def written(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
+    """A note of ours with these fields; None leaves one out. What others wrote in the front matter of before stays."""
+    ours = {"via": MARK, **{key: value for key, value in fields.items() if value is not None}}
+    kept = "" if before is None else "".join(_others(before.head, {"via", *fields}))
+    body = _with_front(_dumped(ours) + kept, content)
+    # What others wrote may fit no block but the one it was written for.
+    return (
+        body
+        if not kept or opened(body).front.get("digest") == ours.get("digest")
+        else _with_front(_dumped(ours), content)
+    )
+
+
+def parsed(body: bytes) -> Note:
+    """A note from its bytes; without front matter that can be read, all of it is content."""
+    text = body.decode("utf-8", "replace")
+    return _own_front(text) or Note(text)
+
+
+def opened(body: bytes) -> Note:
+    """A note of ours from its bytes; front matter that is not ours is content."""
+    note = parsed(body)
+    return note if note.front.get("via") == MARK else Note(body.decode("utf-8", "replace"))
+
+
+def understood(note: Note, is_known: Callable[[Note], bool]) -> Note:
+    """A note as its surface shows it: by a person's own front matter, where that says something the surface knows.
+
+    It never says who wrote the note.
+    """
+    own = Note("") if note.front else parsed(note.content.encode())
+    if not own.front or not is_known(own):
+        return note
+    return Note(own.content, {name: value for name, value in own.front.items() if name not in _VOUCHED}, own.head)
+
+
+def _own_front(text: str) -> Note | None:
+    """The note that a text is, if it begins with front matter."""
+    if (opening := _OPENING.match(text)) is None:
+        return None
+    closing = _CLOSING.search(text, opening.end(), opening.end() + _FRONT_LENGTH + len(_FENCE))
+    head = text[opening.end() : closing.start()] if closing else ""
+    if closing is None or len(head) > _FRONT_LENGTH or (front := _front(head)) is None:
+        return None
+    return Note(re.sub(r"\A\r?\n", "", text[closing.end() :]), front, head)
+
+
+def _front(head: str) -> JsonObject | None:
+    """Front matter, every value the text that it is: what looks like a date or a number stays as it was written."""
+    quoted = _UNQUOTED.sub(lambda line: f"{line[1]}: {_quoted(line[2])}", head)
+    quoted = _UNQUOTED_TAGS.sub(lambda line: f"tags: [{', '.join(map(_quoted, line[1].split(',')))}]", quoted)
+    try:
+        front = yaml.load(quoted, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return front if isinstance(front, dict) else None
+
+
+def _others(head: str, ours: Iterable[str]) -> Iterable[str]:
+    """The fields of a block that are not ours, each as it stands."""
+    begins = list(_FIELD.finditer(head))
+    for place, begin in enumerate(begins):
+        end = begins[place + 1].start() if place + 1 < len(begins) else len(head)
+        if begin[1].strip("'\"") not in ours:
+            yield _ended(head[begin.start() : end])
+
+
+def _with_front(head: str, content: str) -> bytes:
+    return f"{_FENCE}{head}{_FENCE}\n{content}".encode()
+
+
+def _dumped(fields: Mapping[str, JsonValue]) -> str:
+    if not fields:
+        return ""
+    return str(yaml.dump(dict(fields), Dumper=_OneLine, allow_unicode=True, sort_keys=False, width=float("inf")))
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else text + "\n"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text.strip(), ensure_ascii=False)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value.strip() if isinstance(value, str) else None
+
+
+def _parts(tags: Iterable[str]) -> set[str]:
+    """Tags as sets of words compare: where they are joined with commas, one that holds a comma becomes two."""
+    return {part.strip() for tag in tags for part in tag.split(",")} - {""}
+
+
+def record(document: Args, moment: str) -> JsonObject:
+    """The record of a document that the platform keeps none of; derived, so that it is always the same."""
+    content = str(document["content"])
+    checksum = names.checksum(content)
+    return {
+        "id": names.document_id(str(document["brain"]), str(document["path"])),
+        "brain_id": document["brain"],
+        "title": document["title"],
+        "path": document["path"],
+        "source": document["source"],
+        "content_type": "text/markdown",
+        "byte_size": len(content.encode()),
+        "checksum_sha256": checksum,
+        "metadata": dict(document["metadata"]),
+        "commit_sha": checksum[:40],
+        "created_at": moment,
+        "updated_at": moment,
+        "deleted_at": None,
+    }
+
+
+def described(content: str, title: str) -> str:
+    """The first words that are not the title again."""
+    said = " ".join(line.strip("# ") for line in content[: 4 * _DESCRIPTION_LENGTH].splitlines())
+    words = "".join(c if c.isprintable() else " " for c in said.removeprefix(title)).split()
+    return " ".join(words)[:_DESCRIPTION_LENGTH] or title

@@ -1,0 +1,159 @@
+"""Ways to store a document so that the same write again is the same document."""
+
+from typing import Final
+
+from gateway.operations import names, notes
+from gateway.operations.context import Work
+from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.steps.certainty import certain, looked, repeatable
+from gateway.operations.table import Args, JsonObject, Op
+
+# What platforms take in one PUT and in one batch, less room for the longest front matter.
+_FRONT_BYTES: Final = 64 * 1024
+PUT_BYTES: Final = 2 * 1024 * 1024 - _FRONT_BYTES
+BATCH_BYTES: Final = 8 * 1024 * 1024 - _FRONT_BYTES
+_NEEDED: Final = frozenset({"id", "path", "byte_size"})
+
+
+def fits_a_put(document: Args) -> bool:
+    content = str(document["content"])
+    return len(content) <= PUT_BYTES and len(content.encode()) <= PUT_BYTES
+
+
+async def by_record(work: Work, document: Args) -> JsonObject:
+    """By a platform that keeps a record of each document, and refuses a path that is taken."""
+
+    async def send() -> JsonObject:
+        return await work.send(Op.CREATE_DOCUMENT, document)
+
+    async def look() -> JsonObject | None:
+        return await _recorded(work, document)
+
+    try:
+        return _complete(await certain(send, look), document)
+    except GatewayError as error:
+        if error.code != "conflict":
+            raise
+        # The same write may have been made before.
+        if (stored := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
+            raise _taken() from None
+        return {**_complete(stored, document), "reused": True}
+
+
+async def by_put(work: Work, document: Args) -> JsonObject:
+    """By a platform that keeps bytes: a PUT replaces what is there, so look first."""
+    return await _as_note(work, document, Op.WRITE_DOCUMENT)
+
+
+async def by_batch(work: Work, document: Args) -> JsonObject:
+    """What is too large for a PUT, as a batch of one write."""
+    if len(str(document["content"]).encode()) > BATCH_BYTES:
+        raise GatewayError("payload_too_large")
+    return await _as_note(work, document, Op.BATCH_WRITE)
+
+
+async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
+    brain, path = str(document["brain"]), str(document["path"])
+    # Between the look and the write, nobody else of this process writes there.
+    async with work.alone(f"{path} of {brain}"):
+        if (stored := await _noted(work, document)) is not None:
+            return {**stored, "reused": True}
+        moment = notes.now()
+        body = notes.rendered(document, moment)
+        args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
+
+        async def send() -> JsonObject:
+            answer = await work.send(op, args)
+            queued = {"status": "queued"} if answer.get("status") == "queued" else {}
+            return {**_findable(work, notes.record(document, moment)), **queued}
+
+        return await certain(send, lambda: _noted(work, document))
+
+
+async def write(work: Work, brain: str, path: str, body: bytes) -> None:
+    """Bytes of our own at a path that is nobody else's.
+
+    Raises:
+        GatewayError: they are not there; or `outcome_unknown`.
+    """
+
+    async def send() -> bool:
+        await work.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
+        return True
+
+    async def look() -> bool | None:
+        return await read(work, brain, path) == body or None
+
+    await certain(send, look)
+
+
+async def _noted(work: Work, document: Args) -> JsonObject | None:
+    """The record of what is stored at the wanted path, if it is the wanted document; None if nothing is.
+
+    Raises:
+        GatewayError: conflict, when something else is there.
+    """
+    if (body := await read(work, str(document["brain"]), str(document["path"]))) is None:
+        return None
+    note = notes.parsed(body)
+    if not note.holds(document):
+        raise _taken()
+    return _findable(work, notes.record(document, note.created or notes.now()))
+
+
+async def _recorded(work: Work, document: Args) -> JsonObject | None:
+    """The platform's record of what is at the wanted path, if that is the wanted document; None if nothing is.
+
+    Raises:
+        GatewayError: conflict, when something else is there.
+    """
+    try:
+        found = (await work.send(Op.STAT_DOCUMENT, document)).get("document")
+    except GatewayError as error:
+        if error.code == "not_found":
+            return None
+        raise
+    if isinstance(found, dict):
+        if not _is_the_same(found, document):
+            raise _taken()
+        return found
+    body = await read(work, str(document["brain"]), str(document["path"]))
+    if body is not None and body != str(document["content"]).encode():
+        raise _taken()
+    return None if body is None else notes.record(document, notes.now())
+
+
+async def read(work: Work, brain: str, path: str) -> bytes | None:
+    """The bytes at a path; None where there are none."""
+    try:
+        body = (await work.send(Op.READ_DOCUMENT, {"brain": brain, "path": path}))["body"]
+    except GatewayError as error:
+        if error.code == "not_found":
+            return None
+        raise
+    return bytes(body)
+
+
+def _is_the_same(found: JsonObject, wanted: Args) -> bool:
+    return bool(
+        found.get("checksum_sha256") == names.checksum(str(wanted["content"]))
+        and found.get("title") == wanted["title"]
+        and (found.get("metadata") or {}).get("tags") == wanted["metadata"].get("tags")
+    )
+
+
+def _complete(record: JsonObject, document: Args) -> JsonObject:
+    """A platform's record with what a receipt needs, where it says that much less: it is stored all the same."""
+    known = {key: value for key, value in notes.record(document, notes.now()).items() if key in _NEEDED}
+    return {**record, **{key: value for key, value in known.items() if not isinstance(record.get(key), type(value))}}
+
+
+def _findable(work: Work, record: JsonObject) -> JsonObject:
+    """Says so where search will never find it."""
+    return record if work.finds(str(record["path"])) else {**record, "searchable": False}
+
+
+def _taken() -> GatewayError:
+    return GatewayError(
+        "conflict", "Something else is stored at that path, or it was edited since. Choose another path."
+    )

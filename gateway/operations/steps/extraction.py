@@ -1,0 +1,140 @@
+"""Memories from what was said, on platforms that only propose them: extracted after the answer, and stored."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from gateway.operations import names, notes
+from gateway.operations.context import Work
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.steps import documents
+from gateway.operations.steps.certainty import certain
+from gateway.operations.steps.session_log import append, line, read_log
+from gateway.operations.table import Args, JsonObject, Op
+
+log = structlog.get_logger()
+
+# Platforms take 1 MiB of JSON here, in which a character may need two.
+_REQUEST_BYTES = 500_000
+_ROOM = 1024
+
+
+async def transcript_by_put(work: Work, document: Args) -> JsonObject:
+    """A transcript as a note; it is looked at for memories after the answer, once."""
+    return await _looked_at_later(work, document, await documents.by_put(work, document))
+
+
+async def transcript_by_batch(work: Work, document: Args) -> JsonObject:
+    return await _looked_at_later(work, document, await documents.by_batch(work, document))
+
+
+async def _looked_at_later(work: Work, document: Args, stored: JsonObject) -> JsonObject:
+    if not await work.has(Op.EXTRACT):
+        return {**stored, "extraction": "unavailable"}
+
+    async def job(later: Work) -> None:
+        await _extract_from_transcript(later, document)
+
+    work.later(f"extract {document['path']} of {document['brain']}", job)
+    return {**stored, "extraction": "started"}
+
+
+async def extract_later(work: Work, brain: str, session_id: str) -> str:
+    """Have what was said looked at for memories after the answer, if the platform can."""
+    if not await work.has(Op.EXTRACT):
+        return "unavailable"
+
+    async def job(later: Work) -> None:
+        kept = await read_log(later, brain, session_id)
+        await _extract_rest(later, brain, session_id, kept.messages, kept.extracted)
+
+    work.later(f"extract {names.session_log_path(work.caller, session_id)} of {brain}", job)
+    return "started"
+
+
+async def _extract_from_transcript(work: Work, document: Args) -> None:
+    """How far a transcript was looked at is noted in a log of its own, named as a session is."""
+    brain, name = str(document["brain"]), str(document["path"]).rpartition("/")[2].removesuffix(".md")
+    actor = document["metadata"].get("actor_id")
+    messages = [{**message, "actor_id": actor} for message in document["messages"]]
+    await _extract_rest(work, brain, name, messages, (await read_log(work, brain, name)).extracted)
+
+
+async def _extract_rest(work: Work, brain: str, name: str, messages: Sequence[JsonObject], done: int) -> None:
+    """Look at what was said since the last time, a request at a time, and note how far that went."""
+    path = names.session_log_path(work.caller, name)
+    most = len(messages)
+    while done < len(messages):
+        window = first_that_fit(messages[done : done + most])
+        try:
+            paths = await keep_extracted(work, brain, name, window)
+        except GatewayError as error:
+            # Refused for what it is, it would be refused for ever, and all that follows with it.
+            if error.code not in {"payload_too_large", "validation_error"}:
+                raise
+            if len(window) > 1:
+                most = len(window) // 2
+                continue
+            paths = []
+        done, most = done + len(window), len(messages)
+        await append(work, brain, path, [line({"kind": "extracted", "through": done, "paths": paths})])
+        log.info("extract.done", brain=brain, messages=len(window), memories=len(paths))
+
+
+async def keep_extracted(work: Work, brain: str, session_id: str, messages: Sequence[JsonObject]) -> list[str]:
+    """Have memories extracted and store them: these platforms only propose them. The paths they are kept at."""
+    actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
+    args = {"brain": brain, "session_id": session_id, "messages": said(messages), "actor_id": actor}
+    proposed = (await work.send(Op.EXTRACT, args))["memories"]
+    writes = dict(_memory(memory, session_id, actor) for memory in proposed if str(memory.get("content") or "").strip())
+    if writes:
+        await _write_all(work, brain, writes)
+    return list(writes)
+
+
+def _memory(memory: JsonObject, session_id: str, actor: str | None) -> tuple[str, bytes]:
+    content = str(memory["content"])
+    title = " ".join(str(memory.get("name") or names.title_of(content)).split())
+    project = actor if memory.get("scope") == "project" else None
+    path = names.extracted_path(str(memory.get("filename") or title).removesuffix(".md"), content, project)
+    tags = memory.get("tags")
+    front = {"type": str(memory.get("type") or "memory"), "session_id": session_id, "source": "extract"}
+    note = {"title": title, "content": content, "tags": [str(t) for t in tags] if isinstance(tags, list) else []}
+    return path, notes.rendered({**note, "front": front}, notes.now())
+
+
+async def _write_all(work: Work, brain: str, writes: dict[str, bytes]) -> None:
+    """Together where the platform can, else one by one: their names are derived, so a repeat is the same."""
+
+    async def send() -> bool:
+        await work.send(Op.BATCH_WRITE, {"brain": brain, "writes": writes, "reason": "extract"})
+        return True
+
+    async def look() -> bool | None:
+        kept = [await documents.read(work, brain, path) for path in writes]
+        return kept == list(writes.values()) or None
+
+    try:
+        await certain(send, look)
+    except Absent:
+        for path, body in writes.items():
+            await documents.write(work, brain, path, body)
+
+
+def said(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Role and content alone, none of it longer than one request."""
+    return [
+        {"role": m["role"], "content": str(m["content"]).encode()[:_REQUEST_BYTES].decode("utf-8", "ignore")}
+        for m in messages
+    ]
+
+
+def first_that_fit(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """As many messages as one request takes, and always one."""
+    size, fitting = 0, 0
+    for message in messages:
+        size += len(str(message["content"]).encode()) + _ROOM
+        if fitting and size > _REQUEST_BYTES:
+            break
+        fitting += 1
+    return list(messages[:fitting])

@@ -1,0 +1,84 @@
+"""Putting hits in order where the platform does not: by age, by two queries at once, by words alone. Pure functions."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from gateway.operations.table import JsonObject
+
+_WORD = re.compile(r"\w+")
+_SHORTEST_TELLING = 4
+_RECENT_MESSAGES, _RECENT_CHARACTERS, _SALIENT_WORDS = 6, 4000, 12
+_RANK_OFFSET = 60
+_SESSION_WEIGHT, _SAME_SESSION_BOOST = 0.5, 1.5
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_COMMON = frozenset(
+    _WORD.findall(
+        "about after again also because been before being could does doing from have having here into just know like "
+        "more most much only other over please really same should some such tell than thank thanks that their them "
+        "then there these they thing things this those through very want well were what when where which while will "
+        "with would your"
+    )
+)
+
+
+def moment(text: object) -> datetime:
+    """A time as any platform writes it; long ago when it says nothing."""
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return _LONG_AGO
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def sorted_hits(hits: Sequence[JsonObject], changed: Mapping[str, object], sort: str) -> list[JsonObject]:
+    """By `recency`, or by `relevance_then_recency`; what is equal in the first is ordered by the second."""
+
+    def age_then_score(hit: JsonObject) -> tuple[datetime, float]:
+        return moment(changed.get(str(hit.get("path")))), score_of(hit)
+
+    def score_then_age(hit: JsonObject) -> tuple[float, datetime]:
+        return score_of(hit), moment(changed.get(str(hit.get("path"))))
+
+    key = age_then_score if sort == "recency" else score_then_age
+    return sorted(hits, key=key, reverse=True)
+
+
+def score_of(hit: JsonObject) -> float:
+    score = hit.get("score")
+    return float(score) if isinstance(score, int | float) else 0.0
+
+
+def salient(messages: Sequence[JsonObject]) -> str:
+    """The telling words of the last messages, the latest first."""
+    recent = [str(m.get("content", ""))[-_RECENT_CHARACTERS:].lower() for m in messages[-_RECENT_MESSAGES:]]
+    said = [word for text in recent for word in _WORD.findall(text)]
+    telling = [w for w in reversed(said) if w not in _COMMON and (len(w) >= _SHORTEST_TELLING or not w.isascii())]
+    return " ".join(list(dict.fromkeys(telling))[:_SALIENT_WORDS])
+
+
+def blended(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], session_id: str) -> list[JsonObject]:
+    """Two lists of hits as one, by their ranks: scores of two searches do not compare."""
+    scores: dict[str, float] = {}
+    hits: dict[str, JsonObject] = {}
+    for found, weight in ((by_query, 1.0), (by_session, _SESSION_WEIGHT)):
+        for rank, hit in enumerate(found, start=1):
+            key = str(hit.get("chunk_id") or hit.get("path"))
+            hits.setdefault(key, hit)
+            scores[key] = scores.get(key, 0.0) + weight / (_RANK_OFFSET + rank)
+    for key, hit in hits.items():
+        if _session_of(hit) == session_id:
+            scores[key] *= _SAME_SESSION_BOOST
+    return sorted(({**hit, "score": scores[key]} for key, hit in hits.items()), key=score_of, reverse=True)
+
+
+def lexical_score(query: str, text: str) -> float:
+    """How much of a query a text has in it, from 0 to 1, more for words that come more often."""
+    wanted, words = set(_WORD.findall(query.lower())), Counter(_WORD.findall(text.lower()))
+    return sum(words[word] / (words[word] + 1.0) for word in wanted) / max(len(wanted), 1)
+
+
+def _session_of(hit: JsonObject) -> object:
+    metadata = hit.get("metadata")
+    return metadata.get("session_id") or metadata.get("sessionId") if isinstance(metadata, dict) else None

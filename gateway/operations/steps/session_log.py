@@ -1,0 +1,136 @@
+"""Sessions on a platform that has none: a log of lines, kept as a document of the brain.
+
+A line is a message, a note of how far memories were extracted, or the end of the session with its reflection.
+Lines are only ever added, so that any number of gateways may write one log. A message says of which call it was
+(`call`, a digest) and its place there (`n`): lines that were added twice are read once.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from gateway.operations import names
+from gateway.operations.context import Work
+from gateway.operations.steps import documents
+from gateway.operations.steps.certainty import certain_once
+from gateway.operations.steps.ranking import moment
+from gateway.operations.table import JsonObject, Op
+
+ONE_CALL: Final = timedelta(minutes=10)
+
+
+@dataclass(slots=True)
+class Log:
+    """What was said in a session, and what came of it."""
+
+    messages: list[JsonObject] = field(default_factory=list)
+    extracted: int = 0
+    """So many messages were looked at for memories."""
+    closed: JsonObject | None = None
+    """How the session ended, unless something was said since."""
+
+
+class _Once:
+    """Tells lines that were added twice, by two gateways or by a request that arrived late.
+
+    With a key, a call is the same whenever it comes again; without, when it comes next and within ten minutes.
+    """
+
+    def __init__(self) -> None:
+        self._keyed: set[tuple[str, int]] = set()
+        self._call: str | None = None
+        self._places: dict[int, object] = {}
+
+    def is_new(self, entry: JsonObject) -> bool:
+        call, n = entry.get("call"), entry.get("n")
+        if not isinstance(call, str) or not isinstance(n, int):
+            self._call = None
+            return True
+        if entry.get("keyed"):
+            is_new = (call, n) not in self._keyed
+            self._keyed.add((call, n))
+            if is_new:
+                # Other words: what comes after them is no repetition of what came before.
+                self._call = None
+            return is_new
+        if call != self._call:
+            self._call, self._places = call, {}
+        if n in self._places and are_one_call(self._places[n], entry.get("created_at")):
+            return False
+        self._places[n] = entry.get("created_at")
+        return True
+
+
+def are_one_call(one: object, other: object) -> bool:
+    """Whether two times are so close that equal words are one call that came twice."""
+    return abs(moment(other) - moment(one)) < ONE_CALL
+
+
+async def read_log(work: Work, brain: str, session_id: str) -> Log:
+    """The log of a session; an empty one where nothing was said yet."""
+    log, once = Log(), _Once()
+    said_at_close: object = 0
+    body = await documents.read(work, brain, names.session_log_path(work.caller, session_id))
+    for entry in _entries(body or b""):
+        match entry.get("kind"):
+            case "message" if "role" in entry and "content" in entry:
+                if once.is_new(entry):
+                    log.messages.append(entry)
+            case "extracted" if isinstance(entry.get("through"), int):
+                log.extracted = max(log.extracted, entry["through"])
+            case "closed" if isinstance(entry.get("answer"), dict):
+                log.closed, said_at_close = entry.get("answer"), entry.get("messages")
+    if said_at_close != len(log.messages):
+        log.closed = None
+    return log
+
+
+async def append(work: Work, brain: str, path: str, lines: Sequence[bytes]) -> None:
+    """Add lines to a log.
+
+    Raises:
+        Absent: nothing was added.
+        GatewayError: nothing was added; or `outcome_unknown`, when that is so.
+    """
+    # Should the last line there be torn, it ends here, and takes none of these with it.
+    body = b"\n" + b"".join(lines)
+
+    async def send() -> bool:
+        await work.send(Op.APPEND_DOCUMENT, {"brain": brain, "path": path, "body": body})
+        return True
+
+    async def look() -> bool | None:
+        return body in (await documents.read(work, brain, path) or b"") or None
+
+    # Should it arrive late, beside its repeat: what is there twice is read once.
+    await certain_once(send, look, late_is_harmless=True)
+
+
+def line(entry: JsonObject) -> bytes:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _entries(body: bytes) -> Iterator[JsonObject]:
+    """The lines that can be read: one that was torn takes no other with it."""
+    for text in body.split(b"\n"):
+        try:
+            entry = json.loads(text) if text else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Lines in as few requests as the platform takes."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        if part and size + len(line) > documents.PUT_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    yield part

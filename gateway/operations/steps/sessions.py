@@ -1,0 +1,169 @@
+"""Appending to a session and closing it, where the platform has no sessions: by a log and a reflection."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from gateway.operations import names, notes
+from gateway.operations.context import Work
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.steps import documents
+from gateway.operations.steps.certainty import certain_once
+from gateway.operations.steps.extraction import extract_later, first_that_fit, said
+from gateway.operations.steps.same_call import SameCall, beginning, record_of, said_since, tail_of
+from gateway.operations.steps.session_log import append, line, parts, read_log
+from gateway.operations.table import Args, JsonObject, Op
+
+# So far back a message is looked for whose answer was lost: others may write to the session too.
+_RECENT = 50
+_CANNOT_TELL = "The platform could not say what was said in the session last. Nothing was appended."
+
+
+async def append_one_by_one(work: Work, args: Args) -> JsonObject:
+    """Messages to the platform's own session, in order; only the last lets it extract. Stops at the first failure.
+
+    Raises:
+        GatewayError: with how many were `appended` and how many are `remaining`.
+    """
+    messages = args["messages"]
+    actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
+    session = {"brain": args["brain"], "session_id": args["session_id"]}
+    async with work.alone(f"session {args['session_id']} of {args['brain']}"):
+        appended: list[JsonObject] = []
+        with _counted(appended, messages):
+            tail = await _known_tail(work, session, len(messages))
+        there = beginning(tail or [], messages)
+        appended += there
+        for message in messages[len(there) :]:
+            metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
+            last = appended[-1] if appended else tail[-1] if tail else None
+            with _counted(appended, messages):
+                record = await _appended(work, session, {**message, "metadata": metadata}, last, tail is not None)
+            appended.append(record)
+    return {"messages": [_without_metadata(record) for record in appended], **_reused(there, messages)}
+
+
+async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject] | None:
+    """What was said last; None where the platform does not tell, and nothing can be looked up.
+
+    Raises:
+        GatewayError: it tells, but not now. Not to append blindly: the call may be one that was cut before.
+    """
+    try:
+        return await tail_of(work, session, count)
+    except Absent:
+        return None
+    except GatewayError as error:
+        if error.code == "validation_error":
+            return None
+        if error.code == "upstream_error":
+            raise GatewayError("upstream_error", _CANNOT_TELL, retryable=True) from error
+        raise
+
+
+async def _appended(
+    work: Work, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
+) -> JsonObject:
+    """The record of one message, said once: where its answer is lost, the session is asked."""
+
+    async def send() -> JsonObject:
+        return await work.send(Op.APPEND_MESSAGE, {**session, **message})
+
+    async def look() -> JsonObject | None:
+        return said_since(await tail_of(work, session, _RECENT), last, message)
+
+    return await (certain_once(send, look) if can_look else send())
+
+
+def _without_metadata(record: JsonObject) -> JsonObject:
+    return {key: value for key, value in record.items() if key != "metadata"}
+
+
+def _reused(there: Sequence[JsonObject], messages: Sequence[JsonObject]) -> JsonObject:
+    return {"reused": True} if len(there) == len(messages) else {}
+
+
+@contextmanager
+def _counted(appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> Iterator[None]:
+    """A failure within says how many messages were appended before it, and how many are left."""
+    try:
+        yield
+    except Absent:
+        if not appended:
+            raise
+        error = GatewayError("upstream_error")
+    except GatewayError as failure:
+        error = failure
+    else:
+        return
+    error.extra |= {"appended": len(appended), "remaining": len(messages) - len(appended)}
+    raise error
+
+
+async def append_to_log(work: Work, args: Args) -> JsonObject:
+    """Messages as lines of the log; what is worth keeping is extracted after the answer."""
+    brain, session_id, messages = str(args["brain"]), str(args["session_id"]), args["messages"]
+    call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
+    path = names.session_log_path(work.caller, session_id)
+    async with work.alone(f"{path} of {brain}"):
+        appended: list[JsonObject] = []
+        with _counted(appended, messages):
+            there = call.there((await read_log(work, brain, session_id)).messages)
+        appended += there
+        entries = call.entries()[len(there) :]
+        for part in parts([line(entry) for entry in entries]) if entries else ():
+            with _counted(appended, messages):
+                await append(work, brain, path, part)
+            appended += entries[len(appended) - len(there) :][: len(part)]
+    extraction = await extract_later(work, brain, session_id)
+    records = [record_of(entry) for entry in appended]
+    return {"messages": records, "extraction": extraction, **_reused(there, messages)}
+
+
+async def close_by_log(work: Work, args: Args) -> JsonObject:
+    """A reflection on what the log holds, written where it can be read back. Closing again changes nothing."""
+    brain, session_id = str(args["brain"]), str(args["session_id"])
+    log = await read_log(work, brain, session_id)
+    if not log.messages:
+        return {
+            "session_id": session_id,
+            "reflection_status": "no_result",
+            "reflection_attempted": False,
+            "ended_at": notes.now(),
+        }
+    if log.extracted < len(log.messages):
+        await extract_later(work, brain, session_id)
+    if log.closed is not None:
+        return log.closed
+    messages = said(_last_that_fit(log.messages))
+    # Under a name of ours: one make writes its reflection to a file of that name.
+    name = names.reflection_path(work.caller, session_id).removeprefix("reflections/").removesuffix(".md")
+    answer = await work.send(Op.REFLECT, {"brain": brain, "session_id": name, "messages": messages})
+    ended = await _ended(work, brain, session_id, answer.get("result"))
+    path = names.session_log_path(work.caller, session_id)
+    await append(work, brain, path, [line({"kind": "closed", "answer": ended, "messages": len(log.messages)})])
+    return ended
+
+
+async def _ended(work: Work, brain: str, session_id: str, result: JsonObject | None) -> JsonObject:
+    ended: JsonObject = {"session_id": session_id, "reflection_attempted": True, "ended_at": notes.now()}
+    if result is None or (result.get("outcome") in (None, "", "unknown") and not result.get("summary")):
+        return {**ended, "reflection_status": "no_result"}
+    path = result.get("path") or await _written(work, brain, session_id, result)
+    reflection = {"should_record_episode": False, **result, "path": path}
+    return {**ended, "reflection_status": "completed", "reflection": reflection}
+
+
+async def _written(work: Work, brain: str, session_id: str, result: JsonObject) -> str:
+    """The reflection as a note, where the platform keeps none."""
+    path = names.reflection_path(work.caller, session_id)
+    parts = [("Summary", result.get("summary")), ("Next time", result.get("retry_feedback"))]
+    told = "".join(f"\n## {title}\n\n{text}\n" for title, text in parts if text)
+    content = f"# Reflection on session {session_id}\n\nOutcome: {result.get('outcome')}\n{told}"
+    document = {"title": f"Reflection on session {session_id}", "content": content, "front": {"type": "reflection"}}
+    body = notes.rendered(document, notes.now())
+    await documents.write(work, brain, path, body)
+    return path
+
+
+def _last_that_fit(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    return first_that_fit(messages[::-1])[::-1]

@@ -1,0 +1,115 @@
+"""What a being needs to begin: who it is, and what it knows. The same notes give the same words, so prompts cache."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from gateway.brain.notebook import Entry, Notebook, in_parallel
+from gateway.operations import names
+from gateway.operations.caller import Call
+from gateway.operations.notes import Note
+from gateway.operations.table import JsonObject
+from gateway.surfaces.being import names as paths
+from gateway.surfaces.being import text as text
+from gateway.surfaces.being.memory import Cluster, Node, grouped, node_of
+
+# Folder -> heading, in the order they are told.
+PROMPT: Final = {
+    "souls": "Soul",
+    "partner_rules": "Rules",
+    "preferences": "Preferences",
+    "relationship": "Relationship",
+    "relations": "Relations",
+}
+SNAPSHOT: Final = {
+    "notes": "Notes",
+    "knowledge": "Knowledge",
+    "partner_tools": "Partner tools",
+    "partner_map": "Partner map",
+    "diary": "Diary",
+    "party_message": "Party messages",
+}
+# Of each section so many entries are told, the newest ones.
+PER_SECTION: Final = 20
+RECENT: Final = 5
+_CLUSTERS: Final = 8
+_GUIDANCE: Final = {"system_prompt": "stable", "snapshot": "semi-stable"}
+
+Section = tuple[list[tuple[str, Note]], int]
+"""Entries, and how many were left out."""
+
+
+class Context:
+    """The beginning of a session."""
+
+    def __init__(self, notes: Notebook, model: str) -> None:
+        self._notes, self._model = notes, model
+
+    async def told(self, call: Call) -> JsonObject:
+        entries = await self._notes.entries(call, paths.TREE)
+        sections = await self._sections(call, entries)
+        souls, _left_out = sections["souls"]
+        being = await self._notes.brain(call)
+        return {
+            "system_prompt": text.sections({PROMPT[name]: sections[name] for name in PROMPT}),
+            "snapshot": text.sections({SNAPSHOT[name]: sections[name] for name in SNAPSHOT}),
+            "metadata": {
+                "being_id": being.id,
+                "soul_name": soul_name(souls) or being.slug,
+                "model_recommendation": self._model,
+                "cache_guidance": _GUIDANCE,
+            },
+            "capability_tools": [],
+            "recent_nodes": [text.scene_line(node) for node in await self._recent(call, entries)],
+        }
+
+    async def _sections(self, call: Call, entries: Sequence[Entry]) -> Mapping[str, Section]:
+        of = {name: [e for e in entries if e.path.startswith(f"{paths.TREE}/{name}/")] for name in (*PROMPT, *SNAPSHOT)}
+        chosen = [entry.path for found in of.values() for entry in found[:PER_SECTION]]
+        read = dict(await self._notes.read_all(call, chosen))
+        return {
+            name: (
+                in_order((e.path, read[e.path]) for e in found[:PER_SECTION] if e.path in read),
+                max(len(found) - PER_SECTION, 0),
+            )
+            for name, found in of.items()
+        }
+
+    async def _recent(self, call: Call, entries: Sequence[Entry]) -> list[Node]:
+        """The nodes that came or were recalled last."""
+        clusters = grouped(entry for entry in entries if entry.path.startswith(f"{paths.NODES}/"))[:_CLUSTERS]
+        hits = await in_parallel([self._hits(call, cluster) for cluster in clusters])
+        recalled = {path: at for found in hits for path, at in found.items()}
+        active = [
+            Entry(entry.path, entry.size, max(entry.changed, recalled.get(entry.path, 0)))
+            for cluster in clusters
+            for entry in cluster.nodes
+        ]
+        active.sort(key=lambda entry: (entry.changed, entry.path), reverse=True)
+        return await self._notes.newest(call, active, RECENT, _live)
+
+    def _hits(self, call: Call, cluster: Cluster) -> Callable[[], Awaitable[dict[str, int]]]:
+        async def hits() -> dict[str, int]:
+            folder = f"{paths.NODES}/{cluster.id}"
+            found = await self._notes.entries(call, f"{folder}/_hits", ending=".txt")
+            return {f"{folder}/{paths.stem_of(entry.path)}.md": entry.changed for entry in found}
+
+        return hits
+
+
+def in_order(entries: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
+    """As they were begun, so that a new one comes last and an old one keeps its place."""
+    return sorted(entries, key=lambda entry: (entry[1].created or "", entry[0]))
+
+
+def soul_name(souls: Sequence[tuple[str, Note]]) -> str | None:
+    """What the first soul is called: by its key, else by its first words."""
+    for path, note in souls:
+        key = paths.key_of(path, note) if note.text("key") else None
+        if name := key or (names.title_of(note.content) if note.content.strip() else None):
+            return name
+    return None
+
+
+def _live(entry: Entry, note: Note) -> Node | None:
+    node = node_of(entry.path, note)
+    return None if node.dead else node

@@ -1,0 +1,96 @@
+"""Where the notes of the `being` surface lie, and what they are called."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.operations import names
+from gateway.operations.notes import Note
+from gateway.operations.table import JsonValue
+
+TREE: Final = "memory/global/being"
+NODES: Final = f"{TREE}/nodes"
+SCENES: Final = f"{TREE}/scenes"
+NOTES: Final = f"{TREE}/notes"
+RELATIONS: Final = f"{TREE}/relations"
+HISTORY: Final = f"{TREE}/history"
+DIGEST: Final = "_digest.md"
+# What has no theme is of this one.
+GENERAL: Final = "general"
+_SPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "being.brains-gateway")
+
+
+def derived_id(*parts: JsonValue) -> str:
+    """The id of what these parts make up: always the same one."""
+    return str(uuid.uuid5(_SPACE, names.digest(list(parts))))
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def is_derived(text: str) -> bool:
+    """Whether it looks as ids of ours do."""
+    return is_uuid(text) and uuid.UUID(text).version == 5
+
+
+def cluster_of(themes: Sequence[str]) -> str:
+    """The cluster of a node: that of its first theme, however it is written."""
+    return derived_id("cluster", theme_of(themes).casefold())
+
+
+def theme_of(themes: Sequence[str]) -> str:
+    return next((one_line(theme) for theme in themes if one_line(theme)), GENERAL)
+
+
+def node_path(cluster: str, node_id: str) -> str:
+    return f"{NODES}/{cluster}/{node_id}.md"
+
+
+def stem_of(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[0]
+
+
+def file_name(name: str) -> str:
+    """Any words as a file's name. What is no plain word is told apart by its hash."""
+    if names.is_word(name):
+        return names.escaped(name)
+    return f"{names.slug(name, empty='name')}!!{names.digest(name)[:32]}"
+
+
+def name_of(path: str) -> str:
+    """What an entry is called by its file."""
+    stem = stem_of(path)
+    return names.unescaped(stem) or stem
+
+
+def key_of(path: str, note: Note) -> str | None:
+    """The key of an entry; none where it goes by its content.
+
+    A file that a person made, or copied from another with the key in it, goes by its own name.
+    """
+    key = note.text("key")
+    if key and path.rpartition("/")[2] == f"{file_name(key)}.md":
+        return key
+    return name_of(path) if key or not note.text("target") else None
+
+
+def aside(path: str, place: str, note: Note | None = None) -> str:
+    """Where something goes that is done with: beside its note, where no search looks."""
+    folder, _, _name = path.rpartition("/")
+    told_apart = "" if note is None else f"-{names.checksum(note.content)[:12]}"
+    return f"{folder}/{place}/{stem_of(path)}{told_apart}.txt"
+
+
+def one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def listed(values: Sequence[str]) -> str | None:
+    """Several values as one field of front matter; none where there are none."""
+    found = [one_line(value) for value in values if one_line(value)]
+    return json.dumps(found, ensure_ascii=False) if found else None

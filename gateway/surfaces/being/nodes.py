@@ -1,0 +1,225 @@
+"""Memory nodes, and the clusters they are in: found, opened, merged, told of in a digest."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from gateway.brain.notebook import Notebook, drafted, in_parallel
+from gateway.operations import names
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.notes import Note
+from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.table import JsonObject
+from gateway.surfaces.being import names as paths
+from gateway.surfaces.being import text as text
+from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, node_of
+
+_CLUSTERS: Final = 50
+_DIGESTED: Final = 20
+_MEANING: Final = ("semantic", "vector", "embedding", "similarity")
+# A day is one word, or its parts would be found in any other number.
+_WORD: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\w+")
+
+
+class Nodes:
+    """The nodes of a brain."""
+
+    def __init__(self, notes: Notebook) -> None:
+        self._notes = notes
+
+    async def clusters(self, call: Call) -> list[Cluster]:
+        """All there are, the one with the newest node first."""
+        return grouped(await self._notes.entries(call, paths.NODES))
+
+    async def cluster(self, call: Call, cluster_id: str) -> Cluster:
+        entries = await self._notes.entries(call, f"{paths.NODES}/{cluster_id}") if names.is_word(cluster_id) else []
+        if not entries:
+            raise GatewayError("not_found", "There is no cluster with that cluster_id. recall_memory lists them.")
+        return Cluster(cluster_id, tuple(entries))
+
+    async def digests(self, call: Call, clusters: Sequence[Cluster]) -> list[tuple[Cluster, Note | None]]:
+        """The first of these clusters, each with its digest."""
+        shown = clusters[:_CLUSTERS]
+        read = dict(await self._notes.read_all(call, (digest_path(cluster.id) for cluster in shown)))
+        return [(cluster, read.get(digest_path(cluster.id))) for cluster in shown]
+
+    async def live(self, call: Call, cluster: Cluster) -> list[Node]:
+        """The nodes of a cluster that are not dead, of those that are looked at; the most important first."""
+        return living(await self._looked_at(call, cluster))
+
+    async def _looked_at(self, call: Call, cluster: Cluster) -> list[Node]:
+        read = await self._notes.read_all(call, (entry.path for entry in cluster.nodes[:LOOKED_AT]))
+        return [node_of(path, note) for path, note in read]
+
+    async def _known(self, call: Call) -> dict[str, str]:
+        """The paths of all nodes, by their ids."""
+        return {paths.stem_of(entry.path): entry.path for entry in await self._notes.entries(call, paths.NODES)}
+
+    async def opened(self, call: Call, node_id: str) -> tuple[Node, int]:
+        """A node, and how often it was recalled."""
+        path = located(await self._known(call), [node_id])[node_id]
+        note = await self._notes.read(call, path)
+        if note is None:
+            raise GatewayError("not_found", "That node is gone.")
+        node, count = node_of(path, note), await self._notes.count(call, path)
+        if node.dead:
+            self._notes.hit(call, [path], times=2)
+        return node, count
+
+    async def found(self, call: Call, query: str, limit: int, *, all_words: bool = False) -> tuple[list[Node], bool]:
+        """The best nodes for a query, and whether they were found by what they mean."""
+        # Some of them may be dead, or lack a word.
+        hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
+        by_meaning = any(map(has_meaning, hits))
+        read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
+        nodes = [node_of(path, note) for path, note in read.items()]
+        words = _WORD.findall(query) if all_words and not by_meaning else []
+        kept = [node for node in nodes if not node.dead and node.has(words)]
+        return kept[:limit], by_meaning
+
+    async def merge(self, call: Call, ids: Sequence[str], summary: str, feeling: str | None) -> str:
+        """One node instead of several, which are dead from then on. The same merge again is the same node.
+
+        Raises:
+            GatewayError: not_found; conflict for a node that is dead already, or two would tell the same.
+        """
+        known = await self._known(call)
+        # In an order that does not depend on how they were named: the first one says where the new one goes.
+        wanted = located(known, sorted(ids))
+        read = dict(await self._notes.read_all(call, wanted.values()))
+        if len(read) < len(wanted):
+            raise GatewayError("not_found", "One of these nodes is gone.")
+        nodes = [node_of(path, note) for path, note in read.items()]
+        merged_id = paths.derived_id("merge", sorted(ids), summary, feeling)
+        # Where it is there, this is the same merge again, or the rest of one that was cut off.
+        if merged_id not in known:
+            refuse_dead(nodes)
+        await self._notes.keep(
+            call, paths.node_path(nodes[0].cluster, merged_id), merging(nodes, summary, feeling), stored=summary
+        )
+        # Not before there is something to find in their place.
+        await in_parallel([self._killing(call, path) for path in wanted.values()])
+        for cluster in dict.fromkeys(node.cluster for node in nodes):
+            await self.digest(call, cluster)
+        return merged_id
+
+    def _killing(self, call: Call, path: str) -> Callable[[], Awaitable[object]]:
+        return lambda: self._notes.keep(call, path, killed)
+
+    async def digest(self, call: Call, cluster_id: str) -> None:
+        """Write down what a cluster is about."""
+        cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
+        nodes = await self._looked_at(call, cluster)
+        await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
+
+
+def located(known: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
+    """The paths of these nodes.
+
+    Raises:
+        GatewayError: not_found.
+    """
+    wanted = list(ids)
+    if missing := [one for one in wanted if one not in known]:
+        message = f"There is no node {text.quoted(missing[0])}. search_memory shows their ids."
+        raise GatewayError("not_found", message)
+    return {one: known[one] for one in wanted}
+
+
+def living(nodes: Iterable[Node]) -> list[Node]:
+    """Those that are not dead, the most important first."""
+    return sorted((node for node in nodes if not node.dead), key=lambda node: -node.importance)
+
+
+def refuse_dead(nodes: Iterable[Node]) -> None:
+    """That none of these was merged before.
+
+    Raises:
+        GatewayError: conflict.
+    """
+    for node in nodes:
+        if node.dead:
+            message = f"Node {text.quoted(node.id)} is dead: it was merged before. search_memory shows live ones."
+            raise GatewayError("conflict", message)
+
+
+def digest_path(cluster_id: str) -> str:
+    return f"{paths.NODES}/{cluster_id}/{paths.DIGEST}"
+
+
+def merging(nodes: Sequence[Node], summary: str, feeling: str | None) -> Change:
+    """One node of several: all that they say of who and when, and the summary."""
+
+    def change(before: Note | None) -> Draft | None:
+        if before is not None:
+            return None
+        fields: JsonObject = {
+            "digest": names.digest([summary, feeling]),
+            "actors": paths.listed(_all(node.actors for node in nodes)),
+            "when": paths.listed(sorted(_all(node.when for node in nodes))),
+            "setting": next((node.setting for node in nodes if node.setting), None),
+            "feeling": paths.one_line(feeling) or None,
+            "themes": paths.listed(_all(node.themes for node in nodes)),
+            "importance": f"{max(node.importance for node in nodes):g}",
+            "merged": paths.listed([node.id for node in nodes]),
+        }
+        return drafted(names.title_of(summary), summary, fields)
+
+    return change
+
+
+def killed(before: Note | None) -> Draft | None:
+    """A node that is dead: all that was there stays."""
+    if before is None or before.text("dead") == "true":
+        return None
+    fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": "true"}
+    return drafted(before.title or names.title_of(before.content), before.content, fields, before)
+
+
+def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
+    """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
+    # Not by when they were written: a patrol that was cut off and run again writes the same digest.
+    live = sorted(living(nodes), key=lambda node: node.id)
+    live.sort(key=lambda node: (node.importance, max(node.when, default="")), reverse=True)
+    theme = _theme(cluster.id, live)
+    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large)
+    dead = paths.listed(sorted(node.id for node in nodes if node.dead))
+
+    def change(before: Note | None) -> Draft | None:
+        if before is not None and names.checksum(before.content.strip()) != before.text("digest"):
+            return _marked(before, dead)
+        if before is not None and before.content.strip() == content.strip() and before.text("dead_nodes") == dead:
+            return None
+        title = theme or (before.title if before is not None else None) or cluster.id
+        return drafted(title, content, {"digest": names.checksum(content.strip()), "dead_nodes": dead}, before)
+
+    return change
+
+
+def _marked(digest: Note, dead: str | None) -> Draft | None:
+    """A digest that a person wrote, as it is, with which nodes are dead; none where it has no front matter of ours."""
+    if not digest.text("digest") or digest.text("dead_nodes") == dead:
+        return None
+    title = digest.title or names.title_of(digest.content)
+    # The checksum of what was written by rule stays: by that it is known as edited.
+    kept = {"digest": digest.text("digest"), "description": digest.text("description") or title}
+    return drafted(title, digest.content, {**kept, "dead_nodes": dead}, digest)
+
+
+def has_meaning(hit: JsonObject) -> bool:
+    """Whether a platform says how near a hit is in meaning; zero is what those say that do not know."""
+    said = hit.get("component_scores")
+    parts = said if isinstance(said, dict) else {}
+    near = next((parts[name] for name in _MEANING if name in parts), hit.get("vector_similarity"))
+    return isinstance(near, int | float) and bool(near)
+
+
+def _theme(cluster_id: str, nodes: Iterable[Node]) -> str:
+    """The theme a cluster is named by; none where a person has made it."""
+    found = (paths.theme_of(node.themes) for node in nodes if paths.cluster_of(node.themes) == cluster_id)
+    return next(found, paths.GENERAL if cluster_id == paths.cluster_of(()) else "")
+
+
+def _all(parts: Iterable[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(value for values in parts for value in values))

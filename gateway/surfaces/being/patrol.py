@@ -1,0 +1,108 @@
+"""The patrol: what was said becomes history, what was told becomes nodes, and the platform tidies up.
+
+It goes on wherever one before it was cut off: names are derived, and a scene is there until its node is.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from gateway.brain.brain import Brain
+from gateway.brain.notebook import Notebook, drafted, in_parallel
+from gateway.operations import names, scopes
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.notes import Note
+from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.table import JsonObject
+from gateway.surfaces.being import names as paths
+from gateway.surfaces.being.history import Fresh, History
+from gateway.surfaces.being.memory import node_of
+from gateway.surfaces.being.nodes import Nodes
+from gateway.surfaces.being.scenes import Scenes
+from gateway.surfaces.being.schema import Message
+
+log = structlog.get_logger()
+
+# So many scenes become nodes in one patrol; the others in the next.
+MOST: Final = 200
+# What a platform refuses for what it is: it would refuse it again.
+_REFUSED: Final = frozenset({"not_implemented", "validation_error", "payload_too_large", "conflict", "forbidden"})
+
+
+class Patrol:
+    """One run after another over a brain."""
+
+    def __init__(self, brain: Brain, notes: Notebook) -> None:
+        self._brain, self._notes = brain, notes
+        self._scenes, self._nodes, self._history = Scenes(notes), Nodes(notes), History(notes)
+
+    async def run(self, call: Call, messages: Sequence[Message] = (), marker: str | None = None) -> JsonObject:
+        fresh = await self._history.fresh(call, messages, marker)
+        # Before they are kept: once they are, they count as seen.
+        await self._extract(call, fresh)
+        await self._history.keep(call, fresh)
+        created, left = await self._settle(call)
+        await self._consolidate(call)
+        done: JsonObject = {"status": "ok", "scenes_created": 0, "nodes_created": created, "marker_id": fresh.marker}
+        return {**done, "scenes_left": left} if left else done
+
+    async def _extract(self, call: Call, fresh: Fresh) -> None:
+        """Let the platform look for memories in what was said, where it can."""
+        said = [{"role": one.role, "content": one.content.replace("\0", "")} for one in fresh.said]
+        if not said:
+            return
+        try:
+            await self._brain.store_transcript(call, None, said, None)
+        except GatewayError as error:
+            if error.code not in _REFUSED:
+                raise
+            log.info("patrol.skipped", step="extract", code=error.code)
+
+    async def _settle(self, call: Call) -> tuple[int, int]:
+        """Make nodes of scenes, the oldest first. How many are new, and how many scenes are left."""
+        waiting = (await self._scenes.waiting(call))[::-1]
+        told = await self._notes.read_all(call, (entry.path for entry in waiting[:MOST]))
+        made = await in_parallel([self._making(call, path, scene) for path, scene in told])
+        for cluster in sorted({paths.cluster_of(node_of(path, scene).themes) for path, scene in told}):
+            await self._nodes.digest(call, cluster)
+        # Last of all: as long as a scene is there, the next patrol does for it what this one could not.
+        await in_parallel([self._putting_away(call, path) for path, _scene in told])
+        return sum(made), len(waiting[MOST:])
+
+    def _making(self, call: Call, path: str, scene: Note) -> Callable[[], Awaitable[bool]]:
+        node = node_of(path, scene)
+        # A scene that a person wrote has any name.
+        node_id = node.id if paths.is_uuid(node.id) else paths.derived_id("scene", node.id)
+        there = paths.node_path(paths.cluster_of(node.themes), node_id)
+
+        async def made() -> bool:
+            return (await self._notes.keep(call, there, settling(scene)))[1]
+
+        return made
+
+    def _putting_away(self, call: Call, path: str) -> Callable[[], Awaitable[bool]]:
+        return lambda: self._notes.move(call, path, paths.aside(path, "_done"))
+
+    async def _consolidate(self, call: Call) -> None:
+        """Let the platform tidy up, where it can and the caller may. What it does is extra: nothing fails with it."""
+        if scopes.ADMIN not in call.caller.principal.scopes:
+            return
+        try:
+            await self._brain.consolidate(replace(call, scope=scopes.ADMIN), None)
+        except GatewayError as error:
+            log.info("patrol.skipped", step="consolidate", code=error.code)
+
+
+def settling(scene: Note) -> Change:
+    """A node from a scene, with all that others have written on it; a node that is there stays as it is."""
+
+    def change(before: Note | None) -> Draft | None:
+        if before is not None:
+            return None
+        fields = {"digest": scene.text("digest") or names.checksum(scene.content)}
+        return drafted(scene.title or names.title_of(scene.content), scene.content, fields, scene)
+
+    return change

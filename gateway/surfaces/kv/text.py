@@ -1,0 +1,51 @@
+"""What the `kv` surface says to people. Pure functions."""
+
+from collections.abc import Sequence
+
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject
+
+_SHOWN = 320
+
+
+def put(memory: JsonObject, *, changed: bool) -> str:
+    return f"{'Saved' if changed else 'Already saved'} {memory['namespace']}/{memory['key']} ({memory['memory_id']})."
+
+
+def got(memory: JsonObject) -> str:
+    if not memory["found"]:
+        return "Not found: no live memory has that key."
+    return f"Found {memory['namespace']}/{memory['key']}{_aside(memory)}:\n{memory['value']}"
+
+
+def searched(results: Sequence[JsonObject]) -> str:
+    if not results:
+        return "Nothing was found."
+    return "\n".join(f"#{n} score={r['score']:.3f} {_line(r)}" for n, r in enumerate(results, start=1))
+
+
+def listed(memories: Sequence[JsonObject]) -> str:
+    return "\n".join(_line(memory) for memory in memories) or "There are no memories."
+
+
+def deleted(done: bool) -> str:
+    return "Deleted." if done else "No memory has that key."
+
+
+def failed(error: GatewayError) -> str:
+    if error.code == "payload_too_large":
+        said = f"memory quota exceeded: {error.message}"
+    elif error.code in {"no_brain", "unauthorized"}:
+        said = "memory channel is not configured."
+    else:
+        said = error.message
+    return f"Jettson Memory failed: {said}"
+
+
+def _line(memory: JsonObject) -> str:
+    return f"{memory['namespace']}/{memory['key']}{_aside(memory)}: {str(memory['value'])[:_SHOWN]}"
+
+
+def _aside(memory: JsonObject) -> str:
+    tags = f", tags {', '.join(memory['tags'])}" if memory["tags"] else ""
+    return f" (importance {memory['importance']:g}{tags})"

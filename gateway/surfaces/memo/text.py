@@ -1,0 +1,90 @@
+"""What the `memo` surface says: results and errors as the contract words them. Pure functions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject
+from gateway.surfaces.memo.schema import LEAST, MOST
+
+PROJECT_WANTED: Final = (
+    "MEMOAI_PROJECT header is required. Please configure the MEMOAI_PROJECT environment variable in your MCP client "
+    "settings."
+)
+_NO_BRAIN: Final = "Brain not found or access denied. Name yours in the URL: /memo/mcp/{brain}"
+_INTERNAL: Final = "An internal error occurred. Please try again."
+_SHOWN: Final = 128
+# Code of ours -> type of the contract; what is not here is an internal error.
+TYPES: Final[Mapping[str, str]] = {
+    "no_brain": "not_found",
+    "not_found": "not_found",
+    "validation_error": "invalid_request",
+    "payload_too_large": "invalid_request",
+    "file_too_large": "invalid_request",
+    "file_not_allowed": "invalid_request",
+    "fetch_blocked": "invalid_request",
+    "unauthorized": "authentication_error",
+    "forbidden": "authentication_error",
+    "insufficient_scope": "authentication_error",
+    "not_implemented": "configuration_error",
+}
+# pydantic's kind of error -> the contract's words for it. `{…}` are the limits the error carries.
+_RULES: Final[Mapping[str, str]] = {
+    "missing": "Missing required parameter: {name}",
+    "extra_forbidden": "Unknown parameter: {name}",
+    "string_type": "Parameter '{name}' must be a string",
+    "string_unicode": "Parameter '{name}' must be valid Unicode text",
+    "string_too_long": "Parameter '{name}' must have at most {max_length:,} characters",
+    "int_type": "Parameter '{name}' must be a number",
+    "greater_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",
+    "less_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",
+    "dict_type": "Parameter '{name}' must be an object",
+}
+
+
+def recorded(memo_id: str) -> str:
+    return f"Memo recorded successfully: {memo_id}"
+
+
+def searched(memos: Sequence[JsonObject]) -> str:
+    return json.dumps(list(memos), ensure_ascii=False, indent=2)
+
+
+def moment(milliseconds: int) -> str:
+    """A time as the contract writes it."""
+    when = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    text = when.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds")
+    return text.removesuffix("+00:00") + "Z"
+
+
+def project_not_found(project: str) -> str:
+    return f"Project '{_printable(project)}' not found or access denied"
+
+
+def invalid(problem: Mapping[str, Any]) -> str:
+    """What is wrong with an argument; never the argument itself, which may be a secret."""
+    if problem["type"] == "value_error":
+        name, _, rule = str(problem["msg"]).removeprefix("Value error, ").partition(" ")
+        return f"Parameter '{name}' {rule}"
+    name = _printable(problem["loc"][0]) if problem["loc"] else "arguments"
+    # What is sent as null counts as left out.
+    kind = "missing" if problem["type"] == "string_type" and problem.get("input") is None else problem["type"]
+    return _RULES.get(kind, "Parameter '{name}' is not valid").format(name=name, **problem.get("ctx", {}))
+
+
+def failed(error: GatewayError, request_id: str) -> str:
+    kind = str(error.extra.get("type") or TYPES.get(error.code, "internal_error"))
+    said: JsonObject = {"type": kind, "message": _NO_BRAIN if error.code == "no_brain" else error.message}
+    if kind == "internal_error":
+        details: JsonObject = {"request_id": request_id, "code": error.code, "reason": error.message}
+        if error.retry_after_seconds is not None:
+            details["retry_after_seconds"] = error.retry_after_seconds
+        said = {"type": kind, "message": _INTERNAL, "details": details}
+    return json.dumps({"error": said}, ensure_ascii=False, indent=2)
+
+
+def _printable(name: object) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

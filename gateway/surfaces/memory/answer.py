@@ -1,0 +1,95 @@
+"""An answer while it comes: what its frames said so far, whether or not it is ever done."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from gateway.operations.errors import GatewayError, StreamBroken
+from gateway.operations.table import JsonObject
+from gateway.operations.wait_timer import Watch
+from gateway.surfaces.memory.fields import only
+
+# Fields of the contract, with what stands where a platform says nothing.
+_RETRIEVED: JsonObject = {"chunk_id": "", "document_id": "", "score": 0.0, "preview": ""}
+_CITATION: JsonObject = {
+    "type": "citation",
+    "chunk_id": "",
+    "document_id": "",
+    "answer_start": 0,
+    "answer_end": 0,
+    "quote": "",
+}
+_PREVIEW_LENGTH = 512
+# A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
+TAKEN_SECONDS = 120.0
+_INCOMPLETE = "What came of the answer is in partial_answer, and is incomplete."
+
+
+class Answer:
+    """What the frames of an answer add up to. They may come in any order; the first list of sources counts."""
+
+    def __init__(self) -> None:
+        self.citations: list[JsonObject] = []
+        self.deltas: list[str] = []
+        self._retrieved: list[JsonObject] | None = None
+        self._said: str | None = None
+
+    def take(self, frame: JsonObject) -> str | None:
+        """Add a frame. What it said, if it is a piece of the answer.
+
+        Raises:
+            StreamBroken: it holds something else where a field of the contract belongs.
+        """
+        try:
+            match frame["type"]:
+                case "answer_delta":
+                    self.deltas.append(str(frame.get("delta", "")))
+                    return self.deltas[-1]
+                case "retrieve" if self._retrieved is None:
+                    self._retrieved = [_retrieved(chunk) for chunk in frame.get("chunks") or []]
+                case "citation":
+                    self.citations.append(only(_CITATION, frame))
+                case "done" if isinstance(frame.get("answer"), str):
+                    self._said = frame["answer"]
+        except GatewayError as error:
+            raise StreamBroken(error.code, error.message) from error
+        return None
+
+    @property
+    def text(self) -> str:
+        """What the platform says it said, and else the pieces."""
+        return self._said if self._said is not None else "".join(self.deltas)
+
+    def as_json(self) -> JsonObject:
+        return {"answer": self.text, "citations": self.citations, "retrieved": self._retrieved or []}
+
+    def broken_off(self, error: StreamBroken) -> StreamBroken:
+        """The error with the pieces that came before it: without them, a caller who followed no progress has nothing.
+
+        A text as long as an answer may be, and no longer: the pieces were measured as they came.
+        """
+        if not (partial := "".join(self.deltas)):
+            return error
+        return StreamBroken(
+            error.code,
+            f"{error.message} {_INCOMPLETE}",
+            retryable=error.retryable,
+            retry_after_seconds=error.retry_after_seconds,
+            extra={**error.extra, "partial_answer": partial},
+        )
+
+
+async def taken(sending: Awaitable[None], watch: Watch) -> None:
+    """Until the client has room for what is sent to it.
+
+    Raises:
+        StreamBroken: it has had none for too long.
+    """
+    try:
+        await watch.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)
+    except TimeoutError as error:
+        raise StreamBroken("timeout", "The client stopped taking the answer.") from error
+
+
+def _retrieved(chunk: JsonObject) -> JsonObject:
+    kept = only(_RETRIEVED, chunk)
+    return {**kept, "preview": kept["preview"][:_PREVIEW_LENGTH]}

@@ -1,0 +1,22 @@
+"""The fields the contract promises, in what a platform answered."""
+
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject
+
+
+def filled(found: JsonObject, fields: JsonObject) -> JsonObject:
+    """With every field of the contract: what the platform left out is empty, what it garbled is an error of its."""
+    missing = {}
+    for name, empty in fields.items():
+        value = found.get(name)
+        kinds = (int, float) if isinstance(empty, float) else type(empty)
+        if value is None:
+            missing[name] = empty
+        elif not isinstance(value, kinds) or isinstance(value, bool):
+            raise GatewayError("upstream_error", f"The platform's answer holds something else where {name} belongs.")
+    return {**found, **missing} if missing else found
+
+
+def only(fields: JsonObject, found: JsonObject) -> JsonObject:
+    complete = filled(found, fields)
+    return {name: complete[name] for name in fields}

@@ -1,0 +1,68 @@
+"""Asks the person at the client which scope is meant, where that client can be asked."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject
+from gateway.surfaces.team import text as text
+
+_QUESTION: Final = "scope"
+_MOST_CHOICES: Final = 100
+
+
+async def asked_scope(
+    content: str, choices: Callable[[], Awaitable[Sequence[str]]], *, may_begin: bool
+) -> str | InputRequiredResult:
+    """The scope that was chosen; or the question itself, which a modern client answers by calling again.
+
+    `may_begin` is whether a project that is not there yet may be named, too.
+
+    Raises:
+        GatewayError: validation_error, with the scopes there are, where nobody can be asked, or nobody chose.
+    """
+    context = get_context()
+    if (answer := (context.input_responses or {}).get(_QUESTION)) is not None:
+        return await _chosen(answer if isinstance(answer, ElicitResult) else None, choices, may_begin)
+    offered = list(await choices())
+    if not _takes_questions(context):
+        raise unnamed(offered, may_begin)
+    form = ElicitRequestFormParams(message=text.which_scope(content), requested_schema=_form(offered[:_MOST_CHOICES]))
+    if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)})
+    try:
+        result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+    except (MCPError, ValidationError):
+        # No way to the client, or no answer from it that could be one.
+        raise unnamed(offered, may_begin) from None
+    return await _chosen(result, choices, may_begin)
+
+
+def _takes_questions(context: Context) -> bool:
+    """Whether the client said that it shows forms. One that names no kind of question means them."""
+    capabilities = context.session.client_capabilities
+    said = None if capabilities is None else capabilities.elicitation
+    return said is not None and (said.form is not None or said.url is None)
+
+
+async def _chosen(answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]], may_begin: bool) -> str:
+    scope = (answer.content or {}).get(_QUESTION) if answer is not None and answer.action == "accept" else None
+    if not isinstance(scope, str):
+        raise unnamed(await choices(), may_begin)
+    return scope
+
+
+def unnamed(scopes: Sequence[str], may_begin: bool) -> GatewayError:
+    return GatewayError("validation_error", text.name_a_scope(scopes, may_begin), extra={"scopes": list(scopes)})
+
+
+def _form(scopes: Sequence[str]) -> JsonObject:
+    scope = {"type": "string", "title": "Scope", "enum": list(scopes)}
+    return {"type": "object", "properties": {_QUESTION: scope}, "required": [_QUESTION]}

@@ -1,0 +1,317 @@
+"""What a platform can do, found out without a side effect: every route is tried on a brain that cannot exist.
+
+A route that is there says that the brain is not; one that is not there answers as any nonsense path does.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import httpx
+import structlog
+
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import JsonObject, Op
+from gateway.upstream.detect.refusal import from_refusal, problem_of
+from gateway.upstream.detect.verdict import Fingerprint, Verdict, fingerprint, names_no_route
+from gateway.upstream.dialects.dialect import Dialect, Route, json_object, parsed_json
+
+log = structlog.get_logger()
+
+_PROVISIONAL_SECONDS: Final = 5.0
+_FRESH_SECONDS: Final = 10.0
+_DOUBT_SECONDS: Final = 60.0
+_AT_ONCE: Final = 8
+_BRAINS: Final = "/v1/brains"
+# Answers of a gatekeeper: they say nothing about what is behind the gate.
+_GATEKEEPERS: Final = frozenset({401, 407, 408, 425, 429})
+_TOOK_IT: Final = frozenset({400, 413, 415, 422})
+# Tried on a brain that exists: with nothing in them, these change nothing.
+_HARMLESS: Final = (
+    Op.SEARCH,
+    Op.CREATE_DOCUMENT,
+    Op.ASK,
+    Op.INGEST_FILE,
+    Op.INGEST_TEXT,
+    Op.INGEST_URL,
+    Op.EXTRACT,
+    Op.REFLECT,
+)
+
+Answer = tuple[httpx.Response, bytes]
+Probe = Callable[[Call, str, str], Awaitable[Answer]]
+"""Sends a method and a path, with nothing in it. Raises GatewayError when no answer comes."""
+
+
+class Detector:
+    """Finds out once, for everyone who waits, and keeps what it found until it proves wrong."""
+
+    def __init__(
+        self, dialects: Sequence[Dialect], probe: Probe, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._dialects = dialects
+        self._probe = probe
+        self._clock = clock
+        self._running: asyncio.Future[Verdict] | None = None
+        # Where there is nothing to choose there is nothing to find out: routes are learned on use.
+        self.known = Verdict(dialects[0], clock=clock) if len(dialects) == 1 else None
+
+    async def verdict(self, call: Call) -> Verdict:
+        """What is known, found out first if need be.
+
+        Raises:
+            GatewayError: the platform cannot be reached, or lets nobody in: nothing is known then.
+        """
+        if self.known is not None and self.known.until > self._clock():
+            return self.known
+        try:
+            return await self._found_out(call)
+        except GatewayError as error:
+            if self.known is None:
+                raise GatewayError(
+                    error.code, error.message, retryable=error.retryable, retry_after_seconds=error.retry_after_seconds
+                ) from error
+            return self.known
+
+    async def examined(self, call: Call) -> Verdict:
+        """What is known once every route was looked at, also of a platform whose dialect was given.
+
+        Raises:
+            GatewayError: the platform cannot be reached, or lets nobody in.
+        """
+        verdict = await self.verdict(call)
+        return verdict if verdict.nowhere or len(self._dialects) > 1 else await self._found_out(call)
+
+    async def corrected(self, call: Call, verdict: Verdict, route: Route) -> Verdict:
+        """What to believe now that a route answered as if it were not there.
+
+        Raises:
+            GatewayError: no_brain, when the route is there after all: then it was the brain that is not.
+        """
+        if route.name not in verdict.present:
+            if verdict.blurred and not await self._has_brain(call, verdict):
+                raise GatewayError("no_brain")
+            verdict.lost(route.name)
+            return verdict
+        if verdict.blurred and self._clock() - verdict.since < _FRESH_SECONDS:
+            raise GatewayError("no_brain")
+        if verdict is self.known:
+            verdict.until = 0.0
+        now = await self.verdict(call)
+        if now.blurred and route.name in now.present:
+            raise GatewayError("no_brain")
+        if now is verdict:
+            now.lost(route.name)
+        # Seen again, and used in vain: servers that disagree. If the next use is in vain too, it is lost.
+        now.present -= {route.name}
+        return now
+
+    async def _has_brain(self, call: Call, verdict: Verdict) -> bool:
+        """Whether a route that other brains have is there for the brain of this call, as far as can be told."""
+        harmless = (verdict.dialect.routes[op] for op in _HARMLESS if op in verdict.dialect.routes)
+        known = next((route for route in harmless if route.name in verdict.present), None)
+        if known is None or call.brain is None:
+            return True
+        answer = await self._probe(call, known.method, known.fill({"brain": call.brain}))
+        return fingerprint(*answer) not in verdict.nowhere
+
+    def distrust(self) -> None:
+        """The platform went away: what comes back may be another version, or something else."""
+        if self.known is not None and len(self._dialects) > 1:
+            self.known.until = 0.0
+
+    def doubt(self) -> None:
+        """Something was not as this platform would have it: it may be another one by now. Looked at now and then."""
+        if self.known is not None and self._clock() - self.known.since > _DOUBT_SECONDS:
+            self.distrust()
+
+    async def _found_out(self, call: Call) -> Verdict:
+        """One search for all who wait; it goes on when the one who began it leaves."""
+        if self._running is None:
+            self._running = asyncio.ensure_future(Search(self._dialects, self._probe, call, self._clock).verdict())
+            self._running.add_done_callback(self._ended)
+        return await asyncio.shield(self._running)
+
+    def _ended(self, running: "asyncio.Future[Verdict]") -> None:
+        self._running = None
+        if running.cancelled() or (len(self._dialects) == 1 and running.exception() is not None):
+            return
+        if running.exception() is None:
+            self.known = running.result()
+            if len(self._dialects) == 1:
+                self.known.until = float("inf")
+        elif self.known is not None:
+            # What was known is all there is; not every call shall ask again.
+            self.known.until = self._clock() + _PROVISIONAL_SECONDS
+
+
+class Search:
+    """One round of detection."""
+
+    def __init__(self, dialects: Sequence[Dialect], probe: Probe, call: Call, clock: Callable[[], float]) -> None:
+        self._dialects = dialects
+        self._probe = probe
+        self._call = call
+        self._clock = clock
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._requests = 0
+        self._on_ghost: frozenset[Fingerprint] = frozenset()
+        self._seen: set[str] = set()
+
+    async def verdict(self) -> Verdict:
+        started = self._clock()
+        brains = await self._brains()
+        found = await self._on_a_ghost(brains) or await self._on_a_brain(brains)
+        ms = round((self._clock() - started) * 1000)
+        log.info("upstream.detected", dialect=found.dialect.name, requests=self._requests, ms=ms, absent=found.absent)
+        return found
+
+    async def _on_a_ghost(self, brains: list[JsonObject] | None) -> Verdict | None:
+        """What a brain that cannot exist shows; None when that is not enough, because no route said that it is not."""
+        ghost = f"ghost-{secrets.token_hex(8)}"
+        nowhere = await self._nowhere(ghost)
+        answers = await self._tried(ghost, (route for dialect in self._dialects for route in dialect.routes.values()))
+        there = {name for name, answer in answers.items() if _is_there(answer, nowhere)}
+        is_missed = any(_misses_the_brain(answers[name]) for name in there)
+        if is_missed or (there and _first_id(brains or []) is None):
+            return self._judged(brains, there, answers, nowhere)
+        if not there:
+            _raise_if_gated(answers)
+        if brains is None:
+            message = "Nothing at the platform's URL answers as a brains platform does. Check BRAINS_UPSTREAM_URL."
+            raise GatewayError("upstream_error", message)
+        self._on_ghost, self._seen = nowhere, there
+        return None
+
+    async def _on_a_brain(self, brains: list[JsonObject] | None) -> Verdict:
+        """What a brain that exists shows, asked for nothing that changes it."""
+        if (brain := _first_id(brains or [])) is None:
+            soon = self._clock() + _PROVISIONAL_SECONDS
+            return Verdict(self._dialect(set(), brains), clock=self._clock, until=soon)
+        nowhere = await self._nowhere(brain)
+        harmless = (dialect.routes[op] for dialect in self._dialects for op in _HARMLESS if op in dialect.routes)
+        answers = await self._tried(brain, harmless)
+        there = self._seen | {name for name, answer in answers.items() if _took_it(answer, nowhere)}
+        return self._judged(brains, there, answers, nowhere, blurred=bool(self._on_ghost & nowhere))
+
+    def _judged(
+        self,
+        brains: list[JsonObject] | None,
+        there: set[str],
+        answers: "dict[str, Answer | GatewayError]",
+        nowhere: frozenset[Fingerprint],
+        *,
+        blurred: bool = False,
+    ) -> Verdict:
+        dialect = self._dialect(there, brains, nowhere)
+        found = Verdict(dialect, frozenset(there), nowhere, blurred, clock=self._clock)
+        found.lost(*(name for name, answer in answers.items() if name not in there and _is_absent(answer, nowhere)))
+        return found
+
+    async def _brains(self) -> list[JsonObject] | None:
+        """The brains there are; None where a platform does not list them.
+
+        Raises:
+            GatewayError: it lets nobody in, or cannot be reached.
+        """
+        response, body = await self._sent("GET", _BRAINS)
+        if response.status_code in {404, 405, 501}:
+            return None
+        if response.status_code >= 300:
+            raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
+        try:
+            items = (json_object(parsed_json(body)) or {}).get("items")
+        except ValueError:
+            items = None
+        if not isinstance(items, list):
+            raise GatewayError("upstream_error", "The platform's brain list is not a list.")
+        return [item for item in items if isinstance(item, dict)]
+
+    async def _nowhere(self, brain: str) -> frozenset[Fingerprint]:
+        """How a path is answered that no route has."""
+        nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
+        path = Route("POST", "/v1/brains/{brain}/{nonsense}").fill(nonsense)
+        answers = await asyncio.gather(*(self._sent(method, path) for method in ("POST", "GET")))
+        for response, body in answers:
+            if not _is_evidence(response):
+                raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
+        return frozenset(fingerprint(*answer) for answer in answers)
+
+    async def _tried(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
+        """The answer of each route; the failure where none came."""
+        distinct = {route.name: route for route in routes if route.probed and "{brain}" in route.path}
+        args = {"brain": brain, "session_id": "ghost"}
+        sent = (self._sent(route.method, route.fill(args)) for route in distinct.values())
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, GatewayError):
+                raise answer
+        return dict(zip(distinct, answers, strict=True))  # type: ignore[arg-type]  # the rest was raised above
+
+    async def _sent(self, method: str, path: str) -> Answer:
+        async with self._gate:
+            self._requests += 1
+            return await self._probe(self._call, method, path)
+
+    def _dialect(
+        self, there: set[str], brains: list[JsonObject] | None, nowhere: frozenset[Fingerprint] = frozenset()
+    ) -> Dialect:
+        """The dialect most of whose own routes are there; when in doubt, the one in which brains are listed."""
+        looked_for = {d.name: {r.name for r in d.routes.values() if r.probed} for d in self._dialects}
+        shared = set.intersection(*looked_for.values())
+
+        def likelihood(dialect: Dialect) -> tuple[float, bool]:
+            own = looked_for[dialect.name] - shared
+            return len(own & there) / max(len(own), 1), any(dialect.brain_key in brain for brain in brains or [])
+
+        best = max(self._dialects, key=likelihood)
+        is_plain = {media_type for _, media_type, _ in nowhere} == {"text/plain"}
+        return best.plain if best.plain is not None and is_plain else best
+
+
+def _is_evidence(response: httpx.Response) -> bool:
+    """Whether an answer is the platform's own, about this route: no gatekeeper, no redirect, no failure."""
+    status = response.status_code
+    return status not in _GATEKEEPERS and not 300 <= status < 400 and (status < 500 or status == 501)
+
+
+def _is_there(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> bool:
+    return not isinstance(answer, GatewayError) and _is_evidence(answer[0]) and not _is_absent(answer, nowhere)
+
+
+def _is_absent(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> bool:
+    if isinstance(answer, GatewayError) or not _is_evidence(answer[0]):
+        return False
+    return answer[0].status_code in {405, 501} or names_no_route(*answer) or fingerprint(*answer) in nowhere
+
+
+def _misses_the_brain(answer: Answer | GatewayError) -> bool:
+    """Whether an answer shows how a brain that does not exist is refused; some look at what they are sent first."""
+    return not isinstance(answer, GatewayError) and answer[0].status_code in {403, 404, 410}
+
+
+def _took_it(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> bool:
+    """Whether a route of a brain that exists looked at what it was sent."""
+    if isinstance(answer, GatewayError) or fingerprint(*answer) in nowhere:
+        return False
+    return answer[0].status_code < 300 or answer[0].status_code in _TOOK_IT
+
+
+def _raise_if_gated(answers: "dict[str, Answer | GatewayError]") -> None:
+    """No route was seen: that is a finding only if they all answered."""
+    for answer in answers.values():
+        if isinstance(answer, GatewayError):
+            raise answer
+        if not _is_evidence(answer[0]):
+            raise from_refusal(Op.LIST_BRAINS, answer[0], problem_of(*answer))
+
+
+def _first_id(brains: list[JsonObject]) -> str | None:
+    for brain in brains:
+        found = brain.get("id") or brain.get("brainId")
+        if isinstance(found, str) and found not in {".", ".."}:
+            return found
+    return None

@@ -1,0 +1,178 @@
+"""What a dialect is made of: a table from operation to route, and the shapes a request can have."""
+
+import json
+import math
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from gateway.operations.table import Args, JsonObject, JsonValue, Op
+
+Frames = AsyncGenerator[JsonObject, None]
+
+# What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
+_DEEPEST = 100
+_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file part of a multipart body."""
+
+    name: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a route sends besides its path."""
+
+    params: Mapping[str, str] = field(default_factory=dict)
+    json: JsonObject | None = None
+    upload: Upload | None = None
+    content: bytes | None = None
+
+
+Encoder = Callable[[Args], Body]
+Decoder = Callable[[JsonValue, Args], JsonValue]
+Reframe = Callable[[Frames], Frames]
+
+
+def as_json(*names: str) -> Encoder:
+    """Send these arguments, where given, as a JSON object."""
+    return lambda args: Body(json={name: args[name] for name in names if args.get(name) is not None})
+
+
+def as_query(**names: str) -> Encoder:
+    """Send arguments as query parameters: `as_query(q="query")` sends `query` as `q`."""
+    return lambda args: Body(params={key: str(args[n]) for key, n in names.items() if args.get(n) is not None})
+
+
+def as_empty_object(_args: Args) -> Body:
+    return Body(json={})
+
+
+def as_upload(args: Args) -> Body:
+    return Body(upload=args["upload"])
+
+
+def as_content(args: Args) -> Body:
+    """Send the document's bytes as they are, its path in the query."""
+    return Body(params={"path": str(args["path"])}, content=args["body"])
+
+
+def unchanged(answer: JsonValue, _args: Args) -> JsonValue:
+    return answer
+
+
+def as_they_come(frames: Frames) -> Frames:
+    return frames
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How one operation is spelled: method, path, encoder, decoder; and for a stream, its frames."""
+
+    method: str
+    path: str
+    encode: Encoder = as_empty_object
+    decode: Decoder = unchanged
+    reframe: Reframe = as_they_come
+    probed: bool = True
+    """Whether it is looked for beforehand; otherwise it is learned on use."""
+
+    @property
+    def name(self) -> str:
+        """How receipts and logs call this route."""
+        return f"{self.method} {self.path}"
+
+    def fill(self, args: Args) -> str:
+        """The path for these arguments, every value quoted as one segment.
+
+        Callers check ids first (`names.checked_id`); refusing dot segments here is the second lock,
+        because an HTTP client silently resolves `..` wherever it is let through.
+        """
+        return "/".join(_filled(segment, args) for segment in self.path.split("/"))
+
+
+def _filled(segment: str, args: Args) -> str:
+    if not segment.startswith("{"):
+        return segment
+    value = quote(str(args[segment[1:-1]]), safe="")
+    if value in {"", ".", ".."}:
+        raise ValueError("an empty or a dot segment reached a URL")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one kind of platform spells operations. An operation that is not in the table is absent."""
+
+    name: str
+    routes: Mapping[Op, Route]
+    brain_key: str = "id"
+    """The key by which a brain in its list is known."""
+    finds: Callable[[str], bool] = lambda _path: True
+    """Whether search ever finds what is stored at a path."""
+    caveat: str = ""
+    """What cannot be found out without doing it, for a person."""
+    plain: "Dialect | None" = None
+    """The make of it that answers an unknown route in plain text."""
+
+
+def json_object(answer: Any) -> JsonObject | None:
+    return answer if isinstance(answer, dict) else None
+
+
+def parsed_json(text: bytes | str) -> JsonValue:
+    """A platform's JSON that can be passed on.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    try:
+        value = _READER.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
+        raise ValueError("nested too deeply")
+    return _whole(value) if _HALF_PAIR.search(text) else value
+
+
+def _no_number(name: str) -> JsonValue:
+    """NaN and the infinities are no JSON: what holds them could not be passed on."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """1e999 is JSON, and no number that could be passed on."""
+    return number if math.isfinite(number := float(text)) else _no_number(text)
+
+
+# One for all: json.loads would make one for each text.
+_READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
+
+
+def _is_deep(value: JsonValue) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        holders = [held for held in level if isinstance(held, dict | list)]
+        if not holders:
+            return False
+        level = [inner for held in holders for inner in (held.values() if isinstance(held, dict) else held)]
+    return True
+
+
+def _whole(value: JsonValue) -> JsonValue:
+    """Without halves of surrogate pairs: platforms cut text inside an emoji, and no JSON we write may hold that."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value

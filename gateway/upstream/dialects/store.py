@@ -1,0 +1,41 @@
+"""Routes that every dialect shares: documents by path, as bytes."""
+
+import base64
+from collections.abc import Mapping
+
+from gateway.operations.table import Args, Op
+from gateway.upstream.dialects.dialect import Body, Route, as_content, as_query
+
+BRAIN = "/v1/brains/{brain}"
+_DOCUMENTS = BRAIN + "/documents"
+
+
+def _as_batch(args: Args) -> Body:
+    """Many writes that are made together or not at all; and the way in for a document too large for one PUT."""
+    ops = [
+        {"type": "write", "path": path, "content_base64": base64.b64encode(body).decode()}
+        for path, body in args["writes"].items()
+    ]
+    return Body(json={"reason": str(args.get("reason", "write")), "ops": ops})
+
+
+def _as_listing(args: Args) -> Body:
+    recursive = "true" if args.get("recursive", True) else "false"
+    return Body(params={"dir": str(args.get("dir", "")), "recursive": recursive})
+
+
+def _as_rename(args: Args) -> Body:
+    return Body(json={"from": args["path"], "to": args["to"]})
+
+
+STORE: Mapping[Op, Route] = {
+    Op.READ_DOCUMENT: Route("GET", _DOCUMENTS + "/read", as_query(path="path")),
+    Op.STAT_DOCUMENT: Route("GET", _DOCUMENTS + "/stat", as_query(path="path")),
+    Op.LIST_DOCUMENTS: Route("GET", _DOCUMENTS, _as_listing),
+    Op.WRITE_DOCUMENT: Route("PUT", _DOCUMENTS, as_content),
+    Op.APPEND_DOCUMENT: Route("POST", _DOCUMENTS + "/append", as_content),
+    # Beside the ones above: they have no probe of their own.
+    Op.RENAME_DOCUMENT: Route("POST", _DOCUMENTS + "/rename", _as_rename, probed=False),
+    Op.DELETE_DOCUMENT: Route("DELETE", _DOCUMENTS, as_query(path="path"), probed=False),
+    Op.BATCH_WRITE: Route("POST", _DOCUMENTS + "/batch-ops", _as_batch),
+}

@@ -1,0 +1,80 @@
+"""What a command needs before it can run."""
+
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_socket_listens_before_anything_serves_it(host: str) -> None:
+    port = free_port()
+    with listening_socket(host, port) as bound, socket.create_connection((host, port), timeout=5):
+        assert bound.getsockname()[1] == port
+
+
+def test_a_port_that_is_taken_is_said_with_its_fix() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotStart) as caught:
+            listening_socket("127.0.0.1", port)
+    assert (
+        str(caught.value)
+        == f"Port {port} is in use: stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
+    )
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%no-such-interface", "a..b", "x" * 64])
+def test_an_address_of_another_machine_is_said_with_its_fix(host: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        listening_socket(host, free_port())
+    assert str(caught.value) == f"{host} is not an address of this machine: choose another with --host."
+
+
+def test_a_data_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    data_dir = tmp_path / "new" / "data"
+    check_data_dir(data_dir)
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+    check_data_dir(data_dir)
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "file/below/deeper"])
+def test_a_data_directory_that_cannot_be_is_said_with_its_fix(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CannotStart) as caught:
+        check_data_dir(tmp_path / name)
+    assert str(caught.value) == (
+        f"The data directory {tmp_path / name} cannot be written to: choose another with BRAINS_DATA_DIR."
+    )
+
+
+def test_words_for_people_keep_off_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    say("one", "two")
+    assert capsys.readouterr() == ("", "one\ntwo\n")
+
+
+IMPORTED = """
+import gc, sys
+from gateway.startup import importing
+with importing():
+    assert not gc.isenabled()
+    import structlog
+assert gc.isenabled()
+assert "rich.traceback" not in sys.modules
+import rich.traceback
+"""
+
+
+def test_what_a_start_imports_leaves_everything_else_as_it_was() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,205 @@
+"""What a person and an agent can see of the platform: `brains-gateway doctor`, and the resource of the same table."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import TextResourceContents
+from starlette.responses import HTMLResponse
+
+from gateway.app.capabilities import URI
+from gateway.config.settings import SURFACES
+from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
+from tests.daemons.real import free_port
+from tests.gateway.conftest import structured
+from tests.served import Era, listening, serving
+from tests.test_pins import PIN, PINNED
+from tests.upstreams import Scripted
+
+TOOLS = [tool["name"] for tool in PIN]
+
+
+def doctor(tmp_path: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    home = {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "BRAINS_DATA_DIR": str(tmp_path / "data"),
+        "BRAINS_SURFACES": "memory",
+    }
+    command = [sys.executable, "-m", "gateway", "doctor", *arguments]
+    return subprocess.run(
+        command, env=home | settings, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def report(tmp_path: Path, **settings: str) -> tuple[int, dict[str, Any]]:
+    done = doctor(tmp_path, "--json", **settings)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def routes(found: dict[str, Any]) -> dict[tuple[str, str], str | None]:
+    return {(row["tool"], row["case"]): row["route"] for row in found["tools"]}
+
+
+@contextmanager
+def daemon(traits: Traits = T, *, brains: tuple[str, ...] = ("main",)) -> Iterator[tuple[FakeDaemon, str]]:
+    fake = FakeDaemon(traits)
+    fake.brains.update({brain: {} for brain in brains})
+    with listening(fake.app()) as url:
+        yield fake, url
+
+
+@pytest.mark.parametrize("traits", [None, T, Y, G], ids=["embedded", "T", "Y", "G"])
+def test_every_surface_is_told_of_with_what_the_platform_lacks_for_it(tmp_path: Path, traits: Traits | None) -> None:
+    tools = {(name, tool["name"]) for name, pin in PINNED.items() for tool in pin}
+    with ExitStack() as stack:
+        more = {} if traits is None else {"BRAINS_UPSTREAM_URL": stack.enter_context(daemon(traits))[1]}
+        everything = {**more, "BRAINS_SURFACES": ",".join(SURFACES)}
+        code, found = report(tmp_path, **everything)
+        told = doctor(tmp_path, **everything).stdout
+    assert code == 0
+    assert {(row["surface"], row["tool"]) for row in found["tools"]} == tools
+    assert all(f"Tool of {name}" in told for name in SURFACES)
+    assert f"All {len(tools)} tools can be served." in told
+    # What it takes to keep a note: a daemon has no records of documents.
+    put = next(row for row in found["tools"] if row["tool"] == "jettson_memory_put")
+    assert put["missing"] == ([] if traits is None else ["documents by record"])
+
+
+def test_the_embedded_brain_can_do_everything(tmp_path: Path) -> None:
+    done = doctor(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Platform   the embedded brain in {tmp_path / 'data'}\nDialect    platform\nBrain ")
+    assert done.stdout.endswith("All 11 tools can be served.\n")
+    assert all(f"\n{tool} " in done.stdout or f"\n{tool}, " in done.stdout for tool in TOOLS)
+
+
+@pytest.mark.parametrize("traits", [T, Y, G], ids=lambda traits: traits.name)
+def test_every_make_of_the_daemon_can_serve_all_tools(tmp_path: Path, traits: Traits) -> None:
+    with daemon(traits) as (fake, url):
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url)
+    assert (code, found["dialect"], found["problems"], found["all_served"]) == (0, "daemon", [], True)
+    assert {row["tool"] for row in found["tools"]} == set(TOOLS)
+    assert routes(found)["memory_remember", ""] == "PUT /v1/brains/{brain}/documents"
+    assert found["brain"] == {"id": "main", "why": "the only one"}
+    assert fake.brains == {"main": {}}
+
+
+def test_what_is_missing_is_said_tool_by_tool_and_is_an_exit_code(tmp_path: Path) -> None:
+    with daemon() as (fake, url):
+        fake.without(f"POST {BRAIN}/consolidate", f"POST {BRAIN}/ingest/url")
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url)
+        told = doctor(tmp_path, BRAINS_UPSTREAM_URL=url)
+        code_without_fetch, without_fetch = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_FETCH="off")
+    assert (code, told.returncode, code_without_fetch) == (1, 1, 1)
+    assert [row["tool"] for row in found["tools"] if not row["served"]] == ["memory_consolidate"]
+    (problem,) = found["problems"]
+    assert problem["message"] == "memory_consolidate cannot be served: the platform lacks consolidate, compile."
+    assert "Files      ingested from" in told.stdout
+    (by_url,) = [row for row in found["tools"] if row["tool"] == "memory_ingest_url"]
+    assert (by_url["route"], by_url["how"]) == ("PUT /v1/brains/{brain}/documents", "fetched here, stored there")
+    assert "ingest by URL" in by_url["missing"]
+    assert "10 of 11 tools can be served." in told.stdout
+    assert "1. not_implemented: memory_consolidate cannot be served" in told.stdout
+    unserved = [row["tool"] for row in without_fetch["tools"] if not row["served"]]
+    assert unserved == ["memory_ingest_url", "memory_consolidate"]
+
+
+@pytest.mark.parametrize("dialect", ["platform", "daemon"])
+def test_a_dialect_that_was_given_is_looked_at_too(tmp_path: Path, dialect: str) -> None:
+    with daemon() as (fake, url):
+        fake.without(f"POST {BRAIN}/reflect")
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_DIALECT=dialect)
+    assert (code, found["dialect"]) == (1, dialect)
+    told = [problem["message"] for problem in found["problems"] if "BRAINS_DIALECT" in problem["message"]]
+    assert told == (
+        [] if dialect == "daemon" else ["BRAINS_DIALECT is platform, but this platform speaks daemon. Unset it."]
+    )
+    unserved = {row["tool"] for row in found["tools"] if not row["served"]}
+    if dialect == "daemon":
+        assert unserved == {"memory_reflect"}
+    else:
+        assert unserved >= {"memory_search", "memory_reflect", "memory_ingest_file"}
+
+
+def test_a_brain_that_may_not_fetch_cannot_ingest_pages(tmp_path: Path) -> None:
+    code, found = report(tmp_path, BRAINS_FETCH="off")
+    assert code == 1
+    assert [row["tool"] for row in found["tools"] if not row["served"]] == ["memory_ingest_url"]
+
+
+@pytest.mark.parametrize(
+    ("brains", "settings", "brain"),
+    [
+        (("a", "b"), {}, {"id": "a", "why": "the first of 2"}),
+        (("a", "b"), {"JB_BRAIN": "b"}, {"id": "b", "why": "the configured default"}),
+    ],
+)
+def test_the_brain_that_would_be_used_is_named_with_the_reason(
+    tmp_path: Path, brains: tuple[str, ...], settings: dict[str, str], brain: dict[str, str]
+) -> None:
+    with daemon(brains=brains) as (_, url):
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, **settings)
+    assert (code, found["brain"]) == (0, brain)
+
+
+@pytest.mark.parametrize(("brains", "settings"), [((), {}), (("a",), {"JB_BRAIN": "gone"})])
+def test_a_brain_that_is_not_there_is_a_problem(
+    tmp_path: Path, brains: tuple[str, ...], settings: dict[str, str]
+) -> None:
+    with daemon(brains=brains) as (_, url):
+        code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url, **settings)
+    assert (code, [problem["code"] for problem in found["problems"]]) == (1, ["no_brain"])
+    told = f"{found['problems'][0]['message']} {found['problems'][0]['remedy']}"
+    assert told.count("memory_create_brain") == 1
+
+
+def test_a_platform_that_cannot_be_asked_is_said_with_what_to_do(tmp_path: Path) -> None:
+    secret = {"BRAINS_UPSTREAM_TOKEN": "hunter2"}
+    html = Scripted({"GET /v1/brains": lambda _request: HTMLResponse("<h1>Welcome</h1>")})
+    nothing = Scripted()
+    locked = FakeDaemon(token="right")
+    with listening(html.app()) as page, listening(nothing.app()) as bare, listening(locked.app()) as closed:
+        cases = {
+            f"http://127.0.0.1:{free_port()}": "upstream_unavailable",
+            page: "upstream_error",
+            bare: "upstream_error",
+            closed: "forbidden",
+        }
+        for url, expected in cases.items():
+            done = doctor(tmp_path, BRAINS_UPSTREAM_URL=url, **secret)
+            assert done.returncode == 1
+            assert f"1. {expected}: " in done.stdout
+            assert done.stdout.endswith("No tool can be served.\n")
+            assert "hunter2" not in done.stdout + done.stderr
+            assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_same_table_is_a_resource(tmp_path: Path, era: Era) -> None:
+    with daemon(brains=("main",)) as (_, url), serving(tmp_path, None, upstream_url=url) as served:
+        async with served.over_http(era) as client:
+            (resource,) = await client.list_resources()
+            assert (str(resource.uri), resource.mime_type) == (URI, "application/json")
+            (content,) = await client.read_resource(URI)
+            assert isinstance(content, TextResourceContents)
+            found = json.loads(content.text)
+            stored = structured(await client.call_tool("memory_remember", {"content": "x"}))
+    assert routes(found)["memory_remember", ""] == stored["route"]
+    assert url not in content.text
+    assert [row["tool"] for row in found["tools"] if not row["served"]] == ["memory_ingest_file"]
+
+
+async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with serving(tmp_path, None, upstream_url=url) as served:
+        async with served.over_http("modern") as client:
+            (content,) = await client.read_resource(URI)
+    assert isinstance(content, TextResourceContents)
+    assert [problem["code"] for problem in json.loads(content.text)["problems"]] == ["upstream_unavailable"]

@@ -1,0 +1,270 @@
+"""Tokens of ours: made, shown and revoked by the command, read again by gateways that run, and written down nowhere."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway.http.auth.inbound import Refused
+from gateway.http.auth.tokens import PREFIX, Tokens, changed, digest, made, parsed
+from gateway.operations.caller import Principal
+from tests.gateway.http.auth.gateways import HTTP
+from tests.gateway.http.auth.tokens import called, gateway, kept, structured
+from tests.served import Served
+
+REPOSITORY = Path(__file__).parents[4]
+TOKEN = re.compile(r"bgt_[A-Za-z0-9_-]{43}")
+
+
+def command(data: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
+    return subprocess.run(
+        [sys.executable, "-m", "gateway", "token", *arguments],
+        env={**clean, "PYTHONPATH": str(REPOSITORY), "BRAINS_DATA_DIR": str(data), **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def created(data: Path, *arguments: str) -> tuple[str, str]:
+    """The id and the token that the command made."""
+    done = command(data, "create", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert TOKEN.fullmatch(done.stdout.strip()), "stdout is the token and nothing else"
+    said = re.match(r"Token ([0-9a-f]{8}) for ", done.stderr)
+    assert said is not None
+    return said.group(1), done.stdout.strip()
+
+
+def status(served: Served, token: str) -> int:
+    return called(served, token, "memory_list_brains", "/mcp/main").status_code
+
+
+def test_the_command_makes_lists_and_revokes_while_a_gateway_runs(tmp_path: Path) -> None:
+    with gateway(tmp_path) as served:
+        build, build_token = created(tmp_path, "build bot", "--brain", "main", "--scope", "write", "--days", "90")
+        ada, ada_token = created(tmp_path, "Ada", "--org", "acme", "--project", "north", "--project", "south")
+        listed = command(tmp_path, "list")
+        expires = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
+        assert [line.split("  ") for line in re.sub(" {2,}", "  ", listed.stdout).splitlines()] == [
+            ["ID", "NAME", "SCOPE", "BRAIN", "ORG", "EXPIRES", "STATE"],
+            [build, "build bot", "write", "main", expires, "active"],
+            [ada, "Ada", "read", "(in the URL)", "acme", "never", "active"],
+        ]
+        assert (status(served, build_token), status(served, ada_token)) == (200, 200)
+        assert command(tmp_path, "revoke", build).returncode == 0
+        assert (status(served, build_token), status(served, ada_token)) == (401, 200)
+        assert re.search(rf"{build}.*revoked\n", command(tmp_path, "list").stdout)
+        before = (tmp_path / "tokens.json").read_bytes()
+        assert command(tmp_path, "revoke", build).returncode == 0
+        assert (tmp_path / "tokens.json").read_bytes() == before, "it was revoked when it was revoked first"
+
+
+def test_it_is_said_where_a_token_is_used(tmp_path: Path) -> None:
+    said = command(tmp_path, "create", "build bot", "--brain", "main").stderr
+    assert "to be used at /mcp or /<surface>/mcp. " in said
+    said = command(tmp_path, "create", "Ada").stderr
+    assert "to be used at /mcp/<brain> or /<surface>/mcp/<brain>. " in said
+
+
+def test_what_a_record_says_is_who_somebody_is(tmp_path: Path) -> None:
+    _id, _token = created(tmp_path, "Ada", "--subject", "ada@acme", "--org", "acme", "--scope", "admin")
+    (entry,) = parsed((tmp_path / "tokens.json").read_bytes())
+    assert (entry.name, entry.subject, entry.org, entry.scope) == ("Ada", "ada@acme", "acme", "brains:admin")
+    assert (entry.brain, entry.projects, entry.expires, entry.revoked) == (None, (), None, None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create"],
+        ["create", "x", "--scope", "root"],
+        ["create", "x", "--brain", "../x"],
+        ["create", "x", "--days", "0"],
+        ["create", "x", "--days", "-1"],
+        ["create", "x", "--days", "nan"],
+        ["create", "x", "--days", "1e9"],
+        ["revoke"],
+        ["revoke", "00000000"],
+        ["revoke", ""],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_said_and_changes_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    file = tmp_path / "tokens.json"
+    kept(file)
+    before = file.read_bytes()
+    done = command(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    file.write_text('{"tokens": "mine"}')
+    for verb in (["create", "x"], ["list"], ["revoke", "x"]):
+        done = command(tmp_path, *verb)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "Traceback" not in done.stderr
+    assert file.read_text() == '{"tokens": "mine"}'
+
+
+def test_the_file_and_its_directory_are_for_the_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask is, and whatever the mode was."""
+    data = tmp_path / "new" / "data"
+    old = os.umask(0)
+    try:
+        created(data, "x")
+    finally:
+        os.umask(old)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [data, *data.iterdir()]}
+    assert modes == {"data": 0o700, "tokens.json": 0o600, "tokens.json.lock": 0o600}
+    (data / "tokens.json").chmod(0o644)
+    kept(data / "tokens.json")
+    assert stat.S_IMODE((data / "tokens.json").stat().st_mode) == 0o600
+
+
+def test_two_commands_at_once_lose_no_token(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        tokens = dict(pool.map(lambda n: created(tmp_path, f"token {n}"), range(8)))
+    entries = parsed((tmp_path / "tokens.json").read_bytes())
+    assert {entry.id: entry.sha256 for entry in entries} == {id_: digest(token) for id_, token in tokens.items()}
+
+
+def test_a_hundred_threads_at_once_lose_no_token(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    with ThreadPoolExecutor(16) as pool:
+        tokens = list(pool.map(lambda _n: kept(file), range(100)))
+    assert {entry.sha256 for entry in parsed(file.read_bytes())} == {digest(token) for token in tokens}
+    assert {path.name for path in tmp_path.iterdir()} == {"tokens.json", "tokens.json.lock"}
+
+
+def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    kept(file)
+    before = file.read_bytes()
+
+    def fail() -> None:
+        with changed(file) as records:
+            records.clear()
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        fail()
+    assert file.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"tokens.json", "tokens.json.lock"}
+
+
+def test_the_token_itself_is_in_no_file_and_no_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with gateway(tmp_path) as served:
+        id_, token = created(tmp_path, "Ada", "--brain", "main", "--scope", "write")
+        wrong = made()
+        stored = structured(called(served, token, "memory_remember", content="Otters hold hands."))
+        assert stored["outcome"] == "stored"
+        assert status(served, wrong) == 401
+        assert called(served, token, "memory_consolidate").status_code == 403
+        command(tmp_path, "revoke", id_)
+        refused = called(served, token, "memory_list_brains")
+        assert refused.status_code == 401
+        assert token not in refused.text + str(refused.headers)
+        shown = command(tmp_path, "list")
+    out, err = capfd.readouterr()
+    logged = out + err + shown.stdout + shown.stderr
+    assert f"revoked token {id_}" in logged
+    files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for secret in (token, wrong, token.removeprefix(PREFIX), token[-20:]):
+        assert secret not in logged
+        assert secret.encode() not in files
+
+
+def test_a_broken_file_keeps_those_it_had_and_the_gateway_is_not_ready(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    with gateway(tmp_path) as served:
+        first = kept(file)
+        assert status(served, first) == 200
+        good = file.read_bytes()
+
+        def ready() -> tuple[int, list[str]]:
+            answer = HTTP.get(served.url + "/readyz")
+            return answer.status_code, answer.json()["problems"]
+
+        assert ready() == (200, [])
+        for broken in (b"", b"{", b"[]", b'{"tokens": {}}', good[:-5], good.replace(b"sha256", b"sha512"), b"\xff"):
+            file.write_bytes(broken)
+            assert status(served, first) == 200, broken
+            assert status(served, made()) == 401
+            assert ready() == (503, ["the file of tokens cannot be read"])
+            file.write_bytes(good)
+            assert ready() == (200, [])
+        file.unlink()
+        assert (status(served, first), ready()[0]) == (200, 503)
+        second = kept(file)
+        assert (status(served, first), status(served, second), ready()) == (401, 200, (200, []))
+        file.write_text('{"tokens": []}')
+        assert (status(served, second), ready()) == (401, (200, []))
+
+
+async def test_who_it_is_and_until_when(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    now = datetime.now(UTC)
+    fields = {"org": "acme", "projects": ("north",), "scope": "brains:write", "brain": "main"}
+    good = kept(file, id="good", expires=now + timedelta(hours=1), **fields)
+    plain = kept(file, id="plain")
+    refused = {
+        "expired": kept(file, expires=now - timedelta(seconds=1)),
+        "revoked": kept(file, revoked=now),
+        "revoked and not expired": kept(file, revoked=now - timedelta(days=1), expires=now + timedelta(days=1)),
+    }
+    tokens = Tokens(file)
+    assert await tokens.principal(good) == Principal(
+        issuer="brains-gateway:tokens",
+        subject="ada",
+        client="good",
+        org="acme",
+        projects=("north",),
+        scopes=frozenset({"brains:read", "brains:write"}),
+        brain="main",
+    )
+    assert await tokens.principal(plain) == Principal(
+        issuer="brains-gateway:tokens",
+        subject="ada",
+        client="plain",
+        scopes=frozenset({"brains:read"}),
+        brain_in_path=True,
+    )
+    for why, token in refused.items():
+        with pytest.raises(Refused, match=why.split()[0]):
+            await tokens.principal(token)
+    for odd in ("", PREFIX, good[:-1], good + "x", good.lower(), " " + good, digest(good), "é", "\ud800"):
+        with pytest.raises(Refused, match="unknown token"):
+            await tokens.principal(odd)
+
+
+@pytest.mark.parametrize("scope", ["brains:none", "", "*", "brains:admin ", "BRAINS:ADMIN"])
+async def test_a_scope_that_is_none_of_ours_allows_nothing(tmp_path: Path, scope: str) -> None:
+    file = tmp_path / "tokens.json"
+    token = kept(file, scope=scope)
+    assert (await Tokens(file).principal(token)).scopes == frozenset()
+
+
+def test_a_time_without_its_zone_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """As a person writes it who edits the file by hand."""
+    file = tmp_path / "tokens.json"
+    kept(file)
+    said = json.loads(file.read_text())
+    said["tokens"][0]["expires"] = "2020-01-01T00:00:00"
+    file.write_text(json.dumps(said))
+    with pytest.raises(ValueError, match="timezone"):
+        Tokens(file)

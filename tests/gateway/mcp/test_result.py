@@ -1,0 +1,68 @@
+"""What a tool says is the same by every way to it."""
+
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult, InputRequiredResult, TextContent
+
+from gateway.brain.brain import Brain
+from gateway.mcp.result import Result
+from gateway.mcp.surface import Surface, SurfaceTool, tool
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.surfaces.memory.schema import LIST_BRAINS, ListBrainsInput
+
+QUESTION = InputRequiredResult(input_requests={}, request_state="x")
+
+
+class Says(Surface):
+    """Has one tool, which says what it is told to."""
+
+    name = "says"
+    instructions = ""
+    said: Result | InputRequiredResult | GatewayError = Result("tea")
+
+    @tool(LIST_BRAINS)
+    async def list_brains(self, args: ListBrainsInput, call: Call) -> Result | InputRequiredResult:
+        if isinstance(self.said, GatewayError):
+            raise self.said
+        return self.said
+
+
+def saying(said: Result | InputRequiredResult | GatewayError) -> SurfaceTool:
+    surface = Says(Brain.__new__(Brain))
+    surface.said = said
+    (only,) = surface.tools()
+    assert isinstance(only, SurfaceTool)
+    return only
+
+
+@pytest.mark.parametrize("data", [None, {"hits": [{"score": 0.5, "note": None}]}])
+def test_it_is_on_the_wire_as_the_sdk_writes_it(data: dict[str, Any] | None) -> None:
+    for is_error in (False, True):
+        by_model = CallToolResult(
+            content=[TextContent(type="text", text="tea")], structured_content=data, is_error=is_error
+        )
+        dumped = by_model.model_dump(by_alias=True, mode="json", exclude_none=True)
+        assert Result("tea", data, is_error).as_json() == dumped
+
+
+async def test_fastmcp_s_own_way_says_the_same() -> None:
+    ran = await saying(Result("tea", {"a": 1})).run({})
+    assert (ran.content, ran.structured_content, ran.is_error) == (
+        [TextContent(type="text", text="tea")],
+        {"a": 1},
+        False,
+    )
+
+
+async def test_a_failure_is_one_there_too() -> None:
+    ran = await saying(GatewayError("not_found")).run({})
+    assert ran.is_error
+    assert ran.structured_content is not None
+    assert ran.structured_content["code"] == "not_found"
+
+
+async def test_a_question_stays_one() -> None:
+    ran = await saying(QUESTION).run({})
+    assert getattr(ran, "input_required", None) == QUESTION

@@ -1,0 +1,176 @@
+"""Notes of ours are read, changed, moved and removed; and the same again is the same."""
+
+from typing import Any
+
+import pytest
+
+from gateway.operations import notes
+from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
+from gateway.operations.steps import note_writes
+from gateway.operations.steps.documents import PUT_BYTES
+from gateway.operations.steps.note_writes import Draft
+from gateway.operations.table import JsonObject, Op
+from tests.gateway.operations.steps.inmemory import BRAIN, Fault, InMemory, hurry, refusal
+
+PATH = "memory/global/kv/default/a.md"
+ASIDE = "memory/global/kv/default/_versions/a-1.txt"
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+
+
+def body(content: str) -> bytes:
+    return notes.written(content, {"digest": content})
+
+
+def to(content: str, *, aside: dict[str, bytes] | None = None) -> Any:
+    """A change to this content, unless that is what is there."""
+
+    def change(before: notes.Note | None) -> Draft | None:
+        if before is not None and before.content == content:
+            return None
+        return Draft(body(content), "A", {"key": "a"}, aside or {})
+
+    return change
+
+
+def args(**more: Any) -> dict[str, Any]:
+    return {"brain": BRAIN, "path": PATH, **more}
+
+
+def recording(work: InMemory) -> InMemory:
+    """A platform that keeps records, and refuses a path that is taken."""
+
+    def create(document: Any) -> JsonObject:
+        if document["path"] in work.files:
+            raise GatewayError("conflict")
+        work.files[document["path"]] = document["content"].encode()
+        return {"id": "doc"}
+
+    work.answers[Op.CREATE_DOCUMENT] = create
+    return work
+
+
+@pytest.mark.parametrize("by", [note_writes.keep_by_put, note_writes.keep_by_record])
+async def test_a_note_is_begun_changed_and_left_alone(by: Any) -> None:
+    work = recording(InMemory())
+    assert await by(work, args(change=to("one"))) == {"body": body("one"), "changed": True}
+    assert await by(work, args(change=to("one"))) == {"body": body("one"), "changed": False}
+    assert await by(work, args(change=to("two"))) == {"body": body("two"), "changed": True}
+    assert work.files == {PATH: body("two")}
+
+
+async def test_a_new_note_has_a_record_with_what_is_known_of_it() -> None:
+    work = recording(InMemory())
+    await note_writes.keep_by_record(work, args(change=to("one")))
+    sent = dict(work.sent)[Op.CREATE_DOCUMENT]
+    assert (sent["title"], sent["metadata"], sent["content"]) == ("A", {"key": "a"}, body("one").decode())
+
+
+async def test_what_would_be_lost_is_written_first() -> None:
+    work = InMemory({PATH: body("one")})
+    await note_writes.keep_by_put(work, args(change=to("two", aside={ASIDE: b"one"})))
+    assert [sent["path"] for op, sent in work.sent if op is Op.WRITE_DOCUMENT] == [ASIDE, PATH]
+
+
+async def test_nothing_is_replaced_when_that_cannot_be_written() -> None:
+    work = InMemory({PATH: body("one")}).fails(Op.WRITE_DOCUMENT, "forbidden")
+    assert (
+        await refusal(note_writes.keep_by_put(work, args(change=to("two", aside={ASIDE: b"one"}))))
+    ).code == "forbidden"
+    assert work.files == {PATH: body("one")}
+
+
+async def test_who_is_second_sees_what_the_first_has_made() -> None:
+    """Between the look and the write somebody else creates the note."""
+    work = recording(InMemory())
+    seen: list[str | None] = []
+
+    def change(before: notes.Note | None) -> Draft | None:
+        seen.append(None if before is None else before.content)
+        if before is None:
+            work.files[PATH] = body("theirs")
+        return to("mine")(before)  # type: ignore[no-any-return]
+
+    await note_writes.keep_by_record(work, args(change=change))
+    assert seen == [None, "theirs"]
+    assert work.files == {PATH: body("mine")}
+
+
+async def test_a_note_that_never_comes_to_rest_is_a_conflict_that_may_be_tried_again() -> None:
+    work = recording(InMemory()).fails(Op.CREATE_DOCUMENT, *["conflict"] * 5)
+    error = await refusal(note_writes.keep_by_record(work, args(change=to("one"))))
+    assert (error.code, error.retryable) == ("conflict", True)
+    assert work.files == {}
+
+
+async def test_a_note_that_is_too_large_is_refused_before_anything_is_written() -> None:
+    work = InMemory()
+    large = Draft(b"x" * (PUT_BYTES + 1), "A", {}, {ASIDE: b"one"})
+    error = await refusal(note_writes.keep_by_put(work, args(change=lambda _before: large)))
+    assert error.code == "payload_too_large"
+    assert work.files == {}
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_lost_answer_is_looked_into(done: bool) -> None:
+    work = recording(InMemory()).fails(
+        Op.CREATE_DOCUMENT, Fault(Unsure(GatewayError("upstream_unavailable"), Doubt.LOST), done=done)
+    )
+    assert (await note_writes.keep_by_record(work, args(change=to("one"))))["changed"]
+    assert work.files == {PATH: body("one")}
+
+
+MOVED = "memory/global/kv/default/_deleted/a.txt"
+
+
+@pytest.mark.parametrize("by", [note_writes.move, note_writes.move_by_copy])
+async def test_a_note_is_moved_and_that_again_is_the_same(by: Any) -> None:
+    work = InMemory({PATH: b"x"})
+    assert await by(work, args(to=MOVED)) == {"moved": True}
+    assert work.files == {MOVED: b"x"}
+    assert await by(work, args(to=MOVED)) == {"moved": True}
+    assert await by(InMemory(), args(to=MOVED)) == {"moved": False}
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(
+    ("by", "op"), [(note_writes.move, Op.RENAME_DOCUMENT), (note_writes.move_by_copy, Op.DELETE_DOCUMENT)]
+)
+async def test_a_move_without_an_answer_is_looked_into(by: Any, op: Op, done: bool) -> None:
+    lost = Fault(Unsure(GatewayError("upstream_unavailable"), Doubt.LOST), done=done)
+    work = InMemory({PATH: b"x"}).fails(op, lost)
+    assert await by(work, args(to=MOVED)) == {"moved": True}
+    assert work.files == {MOVED: b"x"}
+
+
+async def test_a_copy_that_fails_leaves_the_note_where_it_is() -> None:
+    work = InMemory({PATH: b"x"}).fails(Op.WRITE_DOCUMENT, "forbidden")
+    assert (await refusal(note_writes.move_by_copy(work, args(to=MOVED)))).code == "forbidden"
+    assert work.files == {PATH: b"x"}
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_removal_without_an_answer_is_looked_into(done: bool) -> None:
+    lost = Fault(Unsure(GatewayError("upstream_unavailable"), Doubt.LOST), done=done)
+    work = InMemory({PATH: b"x"}).fails(Op.DELETE_DOCUMENT, lost)
+    assert await note_writes.remove(work, args()) == {"removed": True}
+    assert work.files == {}
+    assert await note_writes.remove(work, args()) == {"removed": False}
+
+
+@pytest.mark.parametrize("done", [True, False])
+async def test_a_line_is_appended_once(done: bool) -> None:
+    lost = Fault(Unsure(GatewayError("upstream_unavailable"), Doubt.LOST), done=done)
+    work = InMemory({PATH: b"one\n"}).fails(Op.APPEND_DOCUMENT, lost)
+    await note_writes.append(work, args(body=b"two\n"))
+    assert work.files == {PATH: b"one\ntwo\n"}
+
+
+async def test_the_size_of_nothing_is_none() -> None:
+    assert (await note_writes.size_and_time(InMemory({PATH: b"..."}), args()))["size"] == 3
+    assert await note_writes.size_and_time(InMemory(), args()) == {}
+    with pytest.raises(Absent):
+        await note_writes.size_and_time(InMemory(lacks={Op.STAT_DOCUMENT}), args())

@@ -1,0 +1,38 @@
+"""A request that is put together by hand is the one that httpx would have made."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.upstream.dialects.dialect import Body, Upload
+from gateway.upstream.wire.request import request_of
+
+FILE = ("x.md", "text/markdown", b"tea")
+BODIES: dict[str, tuple[Body, dict[str, Any]]] = {
+    "nothing": (Body(), {}),
+    "a question": (Body(params={"q": "tea & é?", "top_k": "3"}), {"params": {"q": "tea & é?", "top_k": "3"}}),
+    "bytes": (Body(content=b"\x00abc"), {"content": b"\x00abc"}),
+    "JSON": (Body(json={"a": "é"}), {"content": '{"a":"é"}'.encode()}),
+    "a file": (Body(upload=Upload(*FILE)), {"files": {"file": (FILE[0], FILE[2], FILE[1])}}),
+}
+
+
+@pytest.mark.parametrize("root", ["http://127.0.0.1:1234", "https://brains.example/", "http://brains.example/below/"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@pytest.mark.parametrize("name", BODIES)
+def test_it_is_what_httpx_makes(root: str, method: str, name: str) -> None:
+    body, given = BODIES[name]
+    path = "/v1/brains/a%2Fb/documents"
+    made = request_of(method, root, path, body, {"x-request-id": "1"}, seconds=30, connect=5)
+    expected = httpx.Request(method, root.rstrip("/") + path, **given)
+    assert (made.method, made.url.copy_with(query=None)) == (method, expected.url.copy_with(query=None))
+    # httpx writes a space in another way, which means the same.
+    assert made.url.params == expected.url.params
+    assert made.headers["host"] == expected.headers["host"]
+    if body.upload is None:
+        assert made.content == expected.content
+        assert made.headers.get("content-length") == expected.headers.get("content-length")
+    else:
+        assert made.headers["content-type"].startswith("multipart/form-data")
+    assert made.extensions["timeout"] == {"connect": 5, "read": 30, "write": 30, "pool": 5}
