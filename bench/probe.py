@@ -23,7 +23,7 @@ async def _run(url: str, clients: int, seconds: float) -> tuple[int, float]:
     async def client(until: float) -> None:
         nonlocal done
         while time.monotonic() < until:
-            answer = await gateway.brain.search(Call(), "main", _QUERY)
+            answer = await gateway.brain.serve(Call(), "main", "search", _QUERY)
             assert len(answer["hits"]) == canned.HITS
             done += 1
 

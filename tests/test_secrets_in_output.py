@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.http.auth.tokens import made
-from gateway.upstream.signing import begun, written
+from gateway.config.signing_keys import begun, written
+from gateway.config.token_file import make_token
 from tests.secrets_in_output import found_in
 
 pytest_plugins = ["pytester"]
@@ -13,7 +13,13 @@ JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEgbG92ZWxhY2UifQ.c2ln"
 
 @pytest.mark.parametrize(
     "secret",
-    [made(), JWT, "Authorization: Bearer s3cret-word", "-----BEGIN EC PRIVATE KEY", written(begun("ES256")).decode()],
+    [
+        make_token(),
+        JWT,
+        "Authorization: Bearer s3cret-word",
+        "-----BEGIN EC PRIVATE KEY",
+        written(begun("ES256")).decode(),
+    ],
     ids=["token", "jwt", "bearer", "pem", "jwk"],
 )
 def test_what_looks_like_a_secret_is_found(secret: str) -> None:

@@ -9,7 +9,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject, Op
 
 URI = "brains://capabilities"
-_OWN_FETCH = "the gateway's own fetch"
+_OWN_FETCH = Op.FETCH_PAGE.lacked
 _ITSELF = "the gateway itself"
 
 # code -> what a person does about it; the rest is said by the message.
@@ -22,32 +22,6 @@ _REMEDIES = {
     "rate_limited": "Wait a little, then try again.",
     "no_brain": "Correct BRAINS_DEFAULT_BRAIN, or create it with memory_create_brain.",
     "not_implemented": "Upgrade the platform, or leave this tool alone.",
-}
-
-
-# What a platform lacks, in words of its own rather than of our operations.
-_LACKED = {
-    Op.LIST_NAMED_BRAINS: "names of brains",
-    Op.CREATE_BRAIN: "names of brains",
-    Op.SESSION_RECALL: "recall in a session",
-    Op.RECALL: "recall that knows sessions",
-    Op.CREATE_DOCUMENT: "documents by record",
-    Op.WRITE_DOCUMENT: "documents by path",
-    Op.READ_DOCUMENT: "documents by path",
-    Op.BATCH_WRITE: "writes in a batch",
-    Op.INGEST_FILE: "files as they are",
-    Op.INGEST_TEXT: "files as text",
-    Op.INGEST_URL: "ingest by URL",
-    Op.APPEND_MESSAGE: "sessions",
-    Op.CLOSE_SESSION: "sessions",
-    Op.APPEND_DOCUMENT: "appending to documents",
-    Op.RENAME_DOCUMENT: "renaming documents",
-    Op.DELETE_DOCUMENT: "deleting documents",
-    Op.LIST_DOCUMENTS: "lists of documents",
-    Op.STAT_DOCUMENT: "sizes of documents",
-    Op.EXTRACT: "extraction",
-    Op.REFLECT: "reflection",
-    Op.FETCH_PAGE: _OWN_FETCH,
 }
 
 
@@ -83,8 +57,8 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
         return [{**of, "case": "", "served": True, "route": _ITSELF, "how": "", "missing": []}]
     rows = []
     for use in surface.uses()[name]:
-        way = await brain.way(call, use.operation, use.args)
-        missing = list(dict.fromkeys(_LACKED.get(op, op.value.replace("_", " ")) for op in way.missing))
+        way = await brain.way(call, use.chain, use.args)
+        missing = list(dict.fromkeys(op.lacked for op in way.missing))
         served = way.route is not None
         found = {"case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
         rows.append({**of, **found})

@@ -24,6 +24,7 @@ from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
 from gateway.config.reread_file import WatchedFile, header_word, state_keys
 from gateway.config.settings import Settings
+from gateway.config.signing_keys import SigningKeys
 from gateway.http.auth.access import Resource
 from gateway.http.auth.inbound import AnyToken, Inbound, OneToken
 from gateway.http.auth.jwt import Expected, JwtInbound
@@ -40,11 +41,11 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.catalog import surface_of
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines, Upstream
-from gateway.upstream.signing import SigningKeys
+from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
 log = structlog.get_logger()

@@ -1,31 +1,28 @@
 """One method per operation on a brain. What every surface speaks to; it keeps no data."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
-from gateway.brain.call_context import CallWork, Means, Vet
-from gateway.brain.directory import DEFAULT, Directory, Known
+from gateway.brain.call_context import CallContext, Services, Vet
+from gateway.brain.directory import DEFAULT, Directory, Known, list_brains
 from gateway.brain.limits import Limits
 from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Fetch
 from gateway.operations import names
 from gateway.operations.caller import LOCAL, Call
-from gateway.operations.chains import CHAINS, foreseen, serve
-from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
-from gateway.operations.table import Args, JsonObject, JsonValue, Op
-from gateway.upstream.dialects.dialect import Upload
+from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
+from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
 _MESSAGE_LENGTH = 1_000_000
-_READ_ONLY = frozenset({"list_brains", "search", "recall", "read_note", "stat_note", "list_notes"})
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How an operation would be served: by which route, and what the platform lacks for a better one."""
+    """How a chain would be served: by which route, and what the platform lacks for a better one."""
 
     route: str | None
     how: str
@@ -33,7 +30,7 @@ class Way:
 
 
 class Brain:
-    """Operations, each served by its chain, on the brain that the call means."""
+    """What surfaces ask for, each served by its chain, on the brain that the call means."""
 
     def __init__(
         self,
@@ -49,8 +46,8 @@ class Brain:
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
         where nobody is told apart."""
-        self._means = Means(upstream, fetch, vet, shared=shared)
-        self._directory = Directory(self._listed, default=default, guesses=not shared)
+        self._services = Services(upstream, fetch, vet, shared=shared)
+        self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()
         self._shared = shared
@@ -58,9 +55,7 @@ class Brain:
 
     async def close(self, seconds: float) -> None:
         """Let what callers left behind, and what goes on after answers, come to an end."""
-        until = time.monotonic() + seconds
-        await self._means.finishing.drain(seconds)
-        await self._means.after.drain(max(until - time.monotonic(), 0.0))
+        await self._services.background.drain(seconds)
 
     @property
     def takes_files(self) -> bool:
@@ -68,7 +63,7 @@ class Brain:
 
     async def list_brains(self, call: Call) -> JsonObject:
         await self._directory.check_url(call)
-        return await self._directory.listing(call, self._named_page)
+        return await self._directory.listing(call, lambda call, args: self._run(call, "list_brains", args))
 
     async def create_brain(self, call: Call, name: str, slug: str | None, visibility: str) -> JsonObject:
         """Create a brain. The same name, slug and visibility again is the same brain."""
@@ -76,25 +71,22 @@ class Brain:
             raise GatewayError("forbidden", "This endpoint serves one brain only; brains are created elsewhere.")
         wanted = {"name": name, "slug": slug or names.brain_slug(name), "visibility": visibility}
         try:
-            created = await self._served(call, "create_brain", {**wanted, "derived": slug is None})
+            created = await self._run(call, "create_brain", {**wanted, "derived": slug is None})
         finally:
             # Not before: who lists the brains meanwhile may still see those of before.
             self._directory.forget(call)
         call.brain = str(created.get("id", wanted["slug"]))
         return created
 
-    async def search(self, call: Call, brain: str | None, query: Args) -> JsonObject:
-        return await self._serve(call, brain, "search", query)
-
     async def recall(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         if query.get("session_id") is not None:
             names.checked_id(str(query["session_id"]), "session_id")
-        return await self._serve(call, brain, "recall", query)
+        return await self.serve(call, brain, "recall", query)
 
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
     ) -> JsonObject:
-        self._limits.stored(call.caller.subject, content)
+        self._limits.stored(call.caller.partition, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
         document = {
@@ -105,7 +97,7 @@ class Brain:
             "tags": list(tags),
             "source": "ingest",
         }
-        return await self._serve(call, brain, "remember", document)
+        return await self.serve(call, brain, "remember", document)
 
     async def ingest_file(
         self, call: Call, brain: str | None, path: str, upload: Callable[[bytes], Upload]
@@ -113,20 +105,20 @@ class Brain:
         if self._roots is None:
             raise GatewayError("file_not_allowed", "This gateway ingests no local files.")
         await self._directory.resolve(call, brain)
-        roots = self._roots.of(names.caller_name(call.caller.subject)) if self._shared else self._roots
+        roots = self._roots.of(names.caller_name(call.caller.partition)) if self._shared else self._roots
         content = await asyncio.to_thread(roots.read, path)
-        self._limits.stored(call.caller.subject, content)
-        return await self._serve(call, brain, "ingest_file", {"upload": upload(content)})
+        self._limits.stored(call.caller.partition, content)
+        return await self.serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
-        with self._limits.fetching(call.caller.subject):
-            return await self._serve(call, brain, "ingest_url", {"url": url})
+        with self._limits.fetching(call.caller.partition):
+            return await self.serve(call, brain, "ingest_url", {"url": url})
 
     async def store_transcript(
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
-        self._limits.stored(call.caller.subject, *(message["content"] for message in messages))
+        self._limits.stored(call.caller.partition, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
             "content": "# Transcript\n" + "".join(f"\n## {m['role']}\n\n{m['content']}\n" for m in messages),
@@ -135,7 +127,7 @@ class Brain:
             "source": "extract",
             "messages": list(messages),
         }
-        return await self._serve(call, brain, "store_transcript", document)
+        return await self.serve(call, brain, "store_transcript", document)
 
     async def append_messages(
         self,
@@ -154,27 +146,27 @@ class Brain:
         names.checked_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        self._limits.stored(call.caller.subject, *(message["content"] for message in messages))
+        self._limits.stored(call.caller.partition, *(message["content"] for message in messages))
         args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
-        return await self._serve(call, brain, "append_messages", args)
+        return await self.serve(call, brain, "append_messages", args)
 
     async def close_session(self, call: Call, brain: str | None, session_id: str) -> JsonObject:
         names.checked_id(session_id, "session_id")
-        return await self._serve(call, brain, "close_session", {"session_id": session_id})
+        return await self.serve(call, brain, "close_session", {"session_id": session_id})
 
-    async def note(self, call: Call, operation: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
-        """An operation on a note of a surface. What is in the private tree of anybody else is not there."""
-        self._limits.stored(call.caller.subject, stored)
+    async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
+        """A chain on a note of a surface. What is in the private tree of anybody else is not there."""
+        self._limits.stored(call.caller.partition, stored)
         own = self.private_tree(call)
         for path in (str(args.get("path", "")), str(args.get("to", "")), f"{args.get('dir', '')}/"):
             if names.private_tree_of(path) not in (None, own):
                 raise GatewayError("not_found")
-        return await self._serve(call, None, operation, args)
+        return await self.serve(call, None, chain, args)
 
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
         """Do this after the call was answered, for the same caller; once at a time for each name."""
-        work = self._work(call)
-        work.later(f"{name} of {call.brain}", lambda _work: job(work.afterwards()))
+        context = CallContext(call, self._services)
+        context.later(f"{name} of {call.brain}", lambda _: job(context.call_afterwards()))
 
     def private_tree(self, call: Call) -> str:
         """The folder below `memory/agent/` that is the caller's alone."""
@@ -185,20 +177,17 @@ class Brain:
         """The brain that a call means, as the platform lists it."""
         return await self._directory.known(call, await self._directory.resolve(call, None))
 
-    async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
-        return await self._serve(call, brain, "consolidate", {})
-
-    async def way(self, call: Call, operation: str, args: Args) -> Way:
-        """How an operation would be served, as far as is known of the platform."""
-        step, missing = await foreseen(CHAINS[operation], args, self._work(call))
+    async def way(self, call: Call, chain: str, args: Args) -> Way:
+        """How a chain would be served, as far as is known of the platform."""
+        step, missing = await foresee(CHAINS[chain], args, CallContext(call, self._services))
         if step is None:
             return Way(None, "", tuple(missing))
-        verdict = await self._means.upstream.verdict(call)
+        verdict = await self._services.upstream.verdict(call)
         return Way(verdict.route(step.via).name, step.how, tuple(missing))
 
     async def dialect(self, call: Call) -> tuple[str, str]:
         """Which dialect the platform speaks, and what that leaves open."""
-        dialect = (await self._means.upstream.examined(call)).dialect
+        dialect = (await self._services.upstream.examine(call)).dialect
         return dialect.name, dialect.caveat
 
     async def choice(self, call: Call) -> tuple[str, str]:
@@ -211,49 +200,34 @@ class Brain:
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last."""
-        with self._limits.asking(call.caller.subject):
-            resolved, begun = await self._directory.resolve(call, brain), False
-            try:
-                async with aclosing(self._asked(call, {**query, "brain": resolved})) as frames:
-                    async for frame in frames:
-                        begun = True
-                        yield frame
-                return
-            except GatewayError as error:
-                if begun or (other := await self._after_no_brain(call, brain, resolved, error)) is None:
-                    raise
-            async with aclosing(self._asked(call, {**query, "brain": other})) as frames:
-                async for frame in frames:
-                    yield frame
-
-    async def _asked(self, call: Call, args: Args) -> AsyncGenerator[JsonObject, None]:
         own, hidden = self.private_tree(call), set[str]()
-        try:
-            async with self._means.upstream.stream(call, Op.ASK, args) as frames:
-                async for frame in frames:
-                    shown = self._without_private(call, frame)
-                    if "chunks" in frame:
-                        hidden |= _names_in(frame) - _names_in(shown)
-                    # What was not shown is not cited either: a citation quotes it.
-                    if hidden and hidden & {frame.get("chunk_id"), frame.get("document_id")}:
-                        continue
-                    if "path" not in frame or visible([frame], own):
-                        yield shown
-        except Absent:
-            raise GatewayError("not_implemented") from None
-        except GatewayError as error:
-            raise self._in_same_words(error) from None
+        with self._limits.asking(call.caller.partition):
+            stream = (await self.serve(call, brain, "ask", query))["stream"]
+            try:
+                async with stream as frames:
+                    async for frame in frames:
+                        shown = self._without_private(call, frame)
+                        if "chunks" in frame:
+                            hidden |= _names_in(frame) - _names_in(shown)
+                        # What was not shown is not cited either: a citation quotes it.
+                        if hidden and hidden & {frame.get("chunk_id"), frame.get("document_id")}:
+                            continue
+                        if "path" not in frame or visible([frame], own):
+                            yield shown
+            except GatewayError as error:
+                raise self._in_same_words(error) from None
 
-    async def _serve(self, call: Call, brain: str | None, operation: str, args: Args) -> JsonObject:
+    async def serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
+        """What comes of a chain, on the brain that the call means."""
         resolved = await self._directory.resolve(call, brain)
         try:
-            answer = await self._served(call, operation, {**args, "brain": resolved})
+            answer = await self._run(call, chain, {**args, "brain": resolved})
         except GatewayError as error:
             error = self._in_same_words(error)
             if (other := await self._after_no_brain(call, brain, resolved, error)) is None:
                 raise error from None
-            answer = await self._served(call, operation, {**args, "brain": other})
-        await self._check(call, operation, call.brain or resolved, answer)
+            answer = await self._run(call, chain, {**args, "brain": other})
+        await self._check(call, chain, call.brain or resolved, answer)
         return self._without_private(call, answer)
 
     def _without_private(self, call: Call, answer: JsonObject) -> JsonObject:
@@ -265,12 +239,12 @@ class Brain:
         """Where callers are many, a brain that is not theirs is told as one that is not there."""
         return GatewayError("no_brain", extra=error.extra) if self._shared and error.code == "forbidden" else error
 
-    async def _check(self, call: Call, operation: str, asked: str, answer: JsonObject) -> None:
+    async def _check(self, call: Call, chain: str, asked: str, answer: JsonObject) -> None:
         """That the answer is of the brain that was asked."""
         try:
             await self._directory.check(call, asked, answer)
         except GatewayError as error:
-            if operation in _READ_ONLY:
+            if chain in READ_ONLY:
                 raise
             # What was written is written: only that it is somewhere else takes the receipt back.
             if error.code == "upstream_error":
@@ -293,32 +267,16 @@ class Brain:
         call.brain = now
         return None if now == resolved else now
 
-    async def _served(self, call: Call, operation: str, args: Args) -> JsonObject:
-        """The answer, with the route of the step that gave it noted in the call."""
-        work = self._work(call)
-        serving = serve(CHAINS[operation], args, work)
-        if operation not in _READ_ONLY:
-            serving = self._means.finishing.run(serving, lambda: work.has_written)
+    async def _run(self, call: Call, chain: str, args: Args) -> JsonObject:
+        """The answer of a chain; which operation gave it is noted in the call."""
+        call.served_by = None
+        context = CallContext(call, self._services)
+        serving = serve(CHAINS[chain], args, context)
+        if chain not in READ_ONLY:
+            serving = self._services.background.finish(serving, lambda: context.may_have_written)
         answer, step = await serving
-        call.route = work.routes.get(step.via, call.route)
+        call.served_by = step.via
         return answer
-
-    def _work(self, call: Call) -> CallWork:
-        return CallWork(call, self._means)
-
-    async def _listed(self, call: Call, args: Args) -> JsonObject:
-        route = call.route
-        try:
-            return await self._means.upstream.send(call, Op.LIST_BRAINS, args)
-        except Absent:
-            message = "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
-            raise GatewayError("not_implemented", message) from None
-        finally:
-            # A look at the list on the way is not what served the call.
-            call.route = route or call.route
-
-    async def _named_page(self, call: Call, args: Args) -> JsonObject:
-        return await self._served(call, "list_brains", args)
 
 
 def visible(entries: list[JsonValue], own: str) -> list[JsonValue]:

@@ -1,93 +1,106 @@
-"""One call's way to the platform, and to what the gateway itself can do: the work that steps are given."""
+"""The context that steps are given: one call's way to the platform, and to what the gateway does itself."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
-from gateway.brain.after import AfterAnswers
-from gateway.brain.finishing import Finishing
+from gateway.brain.background import Background
 from gateway.brain.locks import Locks
-from gateway.ingest.web_page import Fetch, document_of
+from gateway.ingest.web_page import Fetch, Page, document_of, readable
 from gateway.operations import names
 from gateway.operations.caller import Call
-from gateway.operations.context import Work
-from gateway.operations.errors import Absent
-from gateway.operations.table import READS, Args, JsonObject, Op
-from gateway.upstream.pipeline import Upstream
+from gateway.operations.context import StepContext
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.table import Args, JsonObject, Op
+from gateway.upstream.pipeline import AnswerStream, Upstream
 
 Vet = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Services:
     """What all calls share: the way to the platform, and what the gateway does itself."""
 
     upstream: Upstream
     fetch: Fetch | None = None
     vet: Vet | None = None
     shared: bool = False
-    after: AfterAnswers = field(default_factory=AfterAnswers)
+    """Whether callers are different people, none of whom may learn of another."""
+    background: Background = field(default_factory=Background)
     locks: Locks = field(default_factory=Locks)
-    finishing: Finishing = field(default_factory=Finishing)
 
 
-class CallWork(Work):
-    """One call's way to the platform, and to what the gateway itself can do."""
+class CallContext(StepContext):
+    """One call. It alone knows whether something may have been written."""
 
-    def __init__(self, call: Call, means: Means) -> None:
-        self.caller = names.caller_name(call.caller.subject)
-        self.routes: dict[Op, str | None] = {}
-        self.has_written = False
-        """Whether anything was sent that changes the brain."""
+    def __init__(self, call: Call, services: Services) -> None:
+        self.caller = names.caller_name(call.caller.partition)
         self._call = call
-        self._means = means
+        self._services = services
         # Nobody waits for a stranger whose brain happens to have the same name.
-        self._tenant = call.caller.subject if means.shared else ""
+        self._tenant = call.caller.partition if services.shared else ""
         self._page: Args | None = None
+        self._writing = 0
+        self._has_written = False
+
+    @property
+    def may_have_written(self) -> bool:
+        return self._has_written or self._writing > 0
 
     async def send(self, op: Op, args: Args) -> JsonObject:
         if op is Op.FETCH_PAGE:
-            return dict(await self._fetched(str(args["url"])))
-        self.has_written |= op not in READS
+            return dict(await self._fetch(str(args["url"])))
+        # While a write is under way nobody knows; one that was refused was not made.
+        self._writing += op.writes
         try:
-            return await self._means.upstream.send(self._call, op, args)
+            reply = await self._services.upstream.send(self._call, op, args)
+        except GatewayError as error:
+            self._has_written |= op.writes and error.code == "outcome_unknown"
+            raise
         finally:
-            # Also when it failed: a step may make up for that, and still this was the route.
-            self.routes[op] = self._call.route
+            self._writing -= op.writes
+        self._has_written |= reply.may_have_written
+        return reply.answer
+
+    async def open(self, op: Op, args: Args) -> AnswerStream:
+        return await self._services.upstream.open(self._call, op, args)
 
     async def has(self, op: Op) -> bool:
         if op is Op.FETCH_PAGE:
-            return self._means.fetch is not None
+            return self._services.fetch is not None
         try:
-            (await self._means.upstream.verdict(self._call)).route(op)
+            (await self._services.upstream.verdict(self._call)).route(op)
         except Absent:
             return False
         return True
 
     def finds(self, path: str) -> bool:
-        return self._means.upstream.finds(path)
+        return self._services.upstream.finds(path)
 
     async def vet(self, url: str) -> None:
-        if self._means.vet is not None:
-            await self._means.vet(url)
+        if self._services.vet is not None:
+            await self._services.vet(url)
+
+    async def text_of(self, content_type: str, body: bytes) -> str:
+        return await readable(Page("", content_type, body))
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        return self._means.locks.alone(f"{self._tenant}:{name}")
+        return self._services.locks.alone(f"{self._tenant}:{name}")
 
-    def later(self, name: str, job: Callable[[Work], Awaitable[None]]) -> None:
-        work = CallWork(self.afterwards(), self._means)
-        self._means.after.start(f"{self._tenant}:{name}", lambda: job(work))
+    def later(self, name: str, job: Callable[[StepContext], Awaitable[None]]) -> None:
+        context = CallContext(self.call_afterwards(), self._services)
+        self._services.background.start(f"{self._tenant}:{name}", lambda: job(context))
 
-    def afterwards(self) -> Call:
+    def call_afterwards(self) -> Call:
         """A call for what goes on when this one is answered: the same caller, without a key that was for it alone."""
         caller = self._call.caller
         caller = replace(caller, llm_key=None, preferred=self._call.brain or caller.preferred)
         return Call(caller, self._call.request_id, self._call.scope, self._call.brain, began=None)
 
-    async def _fetched(self, url: str) -> Args:
+    async def _fetch(self, url: str) -> Args:
         """The page, fetched once for all steps that might store it."""
-        if self._means.fetch is None:
+        if self._services.fetch is None:
             raise Absent
         if self._page is None:
-            self._page = await document_of(await self._means.fetch(url))
+            self._page = await document_of(await self._services.fetch(url))
         return self._page

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from gateway.operations import names
 from gateway.operations.caller import Call
-from gateway.operations.errors import GatewayError
-from gateway.operations.table import Args, JsonObject
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.table import Args, JsonObject, Op
+from gateway.upstream.pipeline import Upstream
 
 _KEPT_SECONDS = 30.0
 _KEPT_CALLERS = 1000
@@ -26,6 +27,19 @@ class Known:
 
     id: str
     slug: str
+
+
+async def list_brains(upstream: Upstream, call: Call, args: Args) -> JsonObject:
+    """One page of the platform's list.
+
+    Raises:
+        GatewayError: not_implemented, where a platform has none.
+    """
+    try:
+        return (await upstream.send(call, Op.LIST_BRAINS, args)).answer
+    except Absent:
+        message = "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
+        raise GatewayError("not_implemented", message) from None
 
 
 class Directory:
@@ -101,7 +115,7 @@ class Directory:
 
         Where the list cannot be had, it is called as it was named: that is no reason to refuse anything.
         """
-        key = (call.caller.subject, call.caller.project, ref)
+        key = (call.caller.partition, call.caller.project, ref)
         if key in self._listed:
             return self._listed[key]
         try:
@@ -144,7 +158,7 @@ class Directory:
 
     async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
         """Whether these are a slug and an id of one brain; looked up once, as ids do not change."""
-        key = (call.caller.subject, call.caller.project, slug, brain_id)
+        key = (call.caller.partition, call.caller.project, slug, brain_id)
         if key not in self._known_as:
             if not await self._are_one(call, slug, brain_id):
                 return False
@@ -154,7 +168,7 @@ class Directory:
         return True
 
     def forget(self, call: Call) -> None:
-        for key in [key for key in self._kept if key[0] == call.caller.subject]:
+        for key in [key for key in self._kept if key[0] == call.caller.partition]:
             del self._kept[key]
 
     async def _first(self, call: Call) -> tuple[str, str]:
@@ -178,7 +192,7 @@ class Directory:
 
     async def _brains(self, call: Call) -> list[JsonObject]:
         # Below a ceiling there is one brain, and that is no list for anybody else.
-        key = (call.caller.subject, call.caller.project, call.caller.ceiling)
+        key = (call.caller.partition, call.caller.project, call.caller.ceiling)
         kept = self._kept.get(key)
         if kept is not None and kept[0] > self._clock():
             return kept[1]

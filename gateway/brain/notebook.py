@@ -10,8 +10,7 @@ from gateway.brain.directory import Known
 from gateway.operations import notes, scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Note
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.table import JsonObject, JsonValue
 
 AT_ONCE: Final = 8
@@ -103,7 +102,7 @@ class Notebook:
         tree = folder.rstrip("/") + "/"
         wanted = min(wanted, MOST_FOUND)
         args = {"query": query, "top_k": wanted, "scope": scope, "tree": tree}
-        hits = (await self._brain.search(call, None, args)).get("hits")
+        hits = (await self._brain.serve(call, None, "search", args)).get("hits")
         if not isinstance(hits, list):
             raise GatewayError("upstream_error", "The platform's answer has no list of results.")
         best: dict[str, JsonObject] = {}

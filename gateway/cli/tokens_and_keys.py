@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gateway.app.startup import CannotStart, say
+from gateway.config import signing_keys, token_file
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import BadSetting, Settings
-from gateway.http.auth import tokens
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import checked_id
-from gateway.upstream import signing
 
 
 def run(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -38,14 +37,14 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 
 
 def create_token(path: Path, arguments: argparse.Namespace) -> None:
-    now, token = datetime.now(UTC), tokens.made()
+    now, token = datetime.now(UTC), token_file.make_token()
     try:
         brain = None if arguments.brain is None else checked_id(arguments.brain, "--brain")
     except GatewayError as error:
         raise BadSetting(error.message) from None
-    record = tokens.Record(
+    record = token_file.Record(
         id=secrets.token_hex(4),
-        sha256=tokens.digest(token),
+        sha256=token_file.digest(token),
         name=arguments.name,
         subject=arguments.subject or arguments.name,
         scope=f"brains:{arguments.scope}",
@@ -55,7 +54,7 @@ def create_token(path: Path, arguments: argparse.Namespace) -> None:
         created=now,
         expires=None if arguments.days is None else now + timedelta(days=arguments.days),
     )
-    with tokens.changed(path) as records:
+    with token_file.change(path) as records:
         records.append(record)
     endpoints = "/mcp or /<surface>/mcp" if brain else "/mcp/<brain> or /<surface>/mcp/<brain>"
     say(f"Token {record.id} for {record.name}, to be used at {endpoints}. It is shown this once:")
@@ -63,7 +62,7 @@ def create_token(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def revoke_token(path: Path, token_id: str) -> None:
-    with tokens.changed(path) as records:
+    with token_file.change(path) as records:
         found = [n for n, record in enumerate(records) if record.id == token_id]
         if not found:
             raise BadSetting(f"There is no token {token_id}: brains-gateway token list shows those there are.")
@@ -74,7 +73,7 @@ def revoke_token(path: Path, token_id: str) -> None:
 
 def list_tokens(path: Path) -> None:
     now = datetime.now(UTC)
-    records = tokens.parsed(path.read_bytes()) if path.exists() else []
+    records = token_file.parse(path.read_bytes()) if path.exists() else []
     rows = [("ID", "NAME", "SCOPE", "BRAIN", "ORG", "EXPIRES", "STATE")]
     rows += [
         (
@@ -91,22 +90,22 @@ def list_tokens(path: Path) -> None:
     _print_table(rows)
 
 
-def create_keys(path: Path, algorithm: signing.Algorithm) -> None:
+def create_keys(path: Path, algorithm: signing_keys.Algorithm) -> None:
     if path.exists():
         raise BadSetting(f"{path} is there already: brains-gateway key rotate makes the next key the one in use.")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_file(path, signing.written(signing.begun(algorithm)))
+    replace_file(path, signing_keys.written(signing_keys.begun(algorithm)))
     say(f"{path} has a key to sign with and the next one. The platform reads both at /.well-known/jwks.json.")
 
 
-def rotate_keys(path: Path, algorithm: signing.Algorithm) -> None:
-    keys = signing.rotated(signing.parsed(path.read_bytes()), algorithm)
-    replace_file(path, signing.written(keys))
+def rotate_keys(path: Path, algorithm: signing_keys.Algorithm) -> None:
+    keys = signing_keys.rotated(signing_keys.parsed(path.read_bytes()), algorithm)
+    replace_file(path, signing_keys.written(keys))
     say("The next key is in use now. Wait ten minutes before you rotate again: platforms keep the list for five.")
 
 
 def list_keys(path: Path) -> None:
-    keys = signing.parsed(path.read_bytes())
+    keys = signing_keys.parsed(path.read_bytes())
     _print_table([("KEY", "ALGORITHM", "STATUS", "SINCE"), *((k.kid, k.algorithm, k.status, k.since) for k in keys)])
 
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from gateway.config.reread_file import header_word, state_keys
 from gateway.config.settings import BadSetting, Settings, is_loopback_host
-from gateway.http.auth.tokens import parsed as parsed_tokens
-from gateway.upstream.signing import parsed as parsed_keys
+from gateway.config.signing_keys import parsed as parsed_keys
+from gateway.config.token_file import parse as parsed_tokens
 
 
 def check_serving(settings: Settings) -> None:

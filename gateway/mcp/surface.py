@@ -83,9 +83,9 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An operation a tool asks of a brain, and in which case: arguments that stand for it."""
+    """A chain that a tool asks of a brain, and in which case: arguments that stand for it."""
 
-    operation: str
+    chain: str
     case: str = ""
     args: Mapping[str, str] = field(default_factory=dict)
 
@@ -239,7 +239,7 @@ class SurfaceTool(Tool):
                 "call.served",
                 request_id=call.request_id,
                 tool=self.name,
-                caller=call.caller.subject if call.caller.principal is not LOCAL else None,
+                caller=call.caller.partition if call.caller.principal is not LOCAL else None,
                 brain=call.brain,
                 route=call.route,
                 status=status,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.operations import scopes
 from gateway.operations.errors import GatewayError
+from gateway.operations.table import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class HttpAnswer:
 class Caller:
     """The principal of a call, and the brain its URL or header names."""
 
-    subject: str = "local"
-    """The partition of the principal."""
+    partition: str = "local"
+    """That of the principal: whatever is kept or limited goes by it."""
     ceiling: str | None = None
     """A brain fixed by the URL or the token: no argument may name another."""
     in_url: str | None = None
@@ -85,8 +86,23 @@ class Call:
     brain: str | None = None
     brain_note: str | None = None
     """Said to the caller when the brain was a guess: the first of several."""
-    route: str | None = None
+    routes: dict[Op, str] = field(default_factory=dict)
+    """The route of each operation that was sent, the last one last. The pipeline notes it, and nobody else."""
+    served_by: Op | None = None
+    """The operation that names the step by which it was served."""
     began: float | None = field(default_factory=time.monotonic)
     """From when its time counts; None for what nobody waits for."""
     longest: float = 0.0
     """Seconds that the longest of its operations may take: as long as the whole call may."""
+
+    @property
+    def route(self) -> str | None:
+        """The route that served it; where nothing has, the last that was tried. A look at the list does not count."""
+        if self.served_by is not None:
+            return self.routes.get(self.served_by)
+        tried = [name for op, name in self.routes.items() if op is not Op.LIST_BRAINS] or [*self.routes.values()]
+        return tried[-1] if tried else None
+
+    def note_route(self, op: Op, name: str) -> None:
+        self.routes.pop(op, None)
+        self.routes[op] = name

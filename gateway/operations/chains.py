@@ -1,19 +1,21 @@
-"""Which steps fulfil which operation. A chain moves on when a route is absent, and for no other reason."""
+"""The chains: what a surface may ask of a brain, and the ways to do it, best first.
+
+A chain moves on to its next step when a route is absent, and for no other reason.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import brains, documents, extraction, finding, ingesting, note_writes, sessions
 from gateway.operations.steps.finding import in_agent_scope, is_sorted
-from gateway.operations.table import READS, Args, JsonObject, Op
+from gateway.operations.table import Args, JsonObject, Op
 
-_HARMLESS: Final = READS | {Op.FETCH_PAGE}
 _HALFWAY: Final = "The platform lost a route while this was under way; a part of it may be stored."
 
-Run = Callable[[Work, Args], Awaitable[JsonObject]]
+Run = Callable[[StepContext, Args], Awaitable[JsonObject]]
 
 
 def always(_args: Args) -> bool:
@@ -30,18 +32,20 @@ def is_arranged(args: Args) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way to fulfil an operation: what it takes, when it applies, and what is done."""
+    """One way along a chain: the operations it takes, when it applies, and what is done."""
 
     via: Op
-    """The operation that names the route in receipts and logs."""
+    """The operation whose route is named in receipts and logs."""
     also: tuple[Op, ...] = ()
     when: Callable[[Args], bool] = always
     run: Run | None = None
     """None: the operation is sent as it is."""
     how: str = "as the platform has it"
 
-    async def __call__(self, work: Work, args: Args) -> JsonObject:
-        return await (work.send(self.via, args) if self.run is None else self.run(work, args))
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """Every operation that it takes."""
+        return (self.via, *self.also)
 
 
 Chain = tuple[Step, ...]
@@ -71,14 +75,16 @@ _REMEMBER: Final[Chain] = (
 )
 
 
-def fetched_first(step: Step) -> Step:
+def _after_a_fetch(step: Step) -> Step:
     """The page is fetched here, then stored as a memory is."""
+    store = step.run
+    assert store is not None
 
-    async def run(work: Work, args: Args) -> JsonObject:
-        document = {**await work.send(Op.FETCH_PAGE, args), "brain": args["brain"]}
+    async def run(context: StepContext, args: Args) -> JsonObject:
+        document = {**await context.send(Op.FETCH_PAGE, args), "brain": args["brain"]}
         if not step.when(document):
             raise Absent
-        return {"path": "fallback", "document": await step(work, document)}
+        return {"path": "fallback", "document": await store(context, document)}
 
     return Step(step.via, also=(Op.FETCH_PAGE, *step.also), run=run, how="fetched here, stored there")
 
@@ -111,7 +117,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
         ),
         *_SEARCH,
     ),
-    "ask": (Step(Op.ASK),),
+    "ask": (Step(Op.ASK, run=finding.ask),),
     "remember": _REMEMBER,
     "ingest_file": (
         Step(Op.INGEST_FILE, run=ingesting.ingest_by_platform),
@@ -124,7 +130,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     ),
     "ingest_url": (
         Step(Op.INGEST_URL, run=ingesting.ingest_by_server),
-        *(fetched_first(step) for step in _REMEMBER),
+        *(_after_a_fetch(step) for step in _REMEMBER),
     ),
     "append_messages": (
         Step(Op.APPEND_MESSAGE, run=sessions.append_one_by_one),
@@ -182,55 +188,43 @@ CHAINS: Final[Mapping[str, Chain]] = {
 }
 
 
-async def serve(chain: Chain, args: Args, work: Work) -> tuple[JsonObject, Step]:
+# Chains by which nothing in the brain is changed, whichever step serves.
+READ_ONLY: Final = frozenset(
+    name for name, chain in CHAINS.items() if not any(op.writes for step in chain for op in step.ops)
+)
+
+
+async def serve(chain: Chain, args: Args, context: StepContext) -> tuple[JsonObject, Step]:
     """The answer of the first step that applies and whose routes are there, and which step that was.
 
     Raises:
         GatewayError: a step was refused or failed; or `not_implemented`, when none is left.
     """
     for step in chain:
-        if not step.when(args) or not await possible(step, work):
+        # A step of one operation is simply sent: its route is looked up there. Others must not begin in vain.
+        if not step.when(args) or (step.run is not None and await _missing(step, context)):
             continue
-        watched = _Watched(work)
         try:
-            return await step(watched, args), step
+            answer = await (context.send(step.via, args) if step.run is None else step.run(context, args))
+            return answer, step
         except Absent:
-            if watched.may_have_written:
+            if context.may_have_written:
+                # Another step would write it again.
                 raise GatewayError("outcome_unknown", _HALFWAY) from None
     raise GatewayError("not_implemented")
 
 
-class _Watched:
-    """One step's work, watched: after something was written, another step would write it again."""
-
-    def __init__(self, work: Work) -> None:
-        self.caller = work.caller
-        self.has, self.finds, self.vet = work.has, work.finds, work.vet
-        self.alone, self.later = work.alone, work.later
-        self.may_have_written = False
-        self._work = work
-
-    async def send(self, op: Op, args: Args) -> JsonObject:
-        try:
-            answer = await self._work.send(op, args)
-        except GatewayError as error:
-            self.may_have_written |= op not in _HARMLESS and error.code == "outcome_unknown"
-            raise
-        self.may_have_written |= op not in _HARMLESS
-        return answer
-
-
-async def foreseen(chain: Chain, args: Args, work: Work) -> tuple[Step | None, list[Op]]:
+async def foresee(chain: Chain, args: Args, context: StepContext) -> tuple[Step | None, list[Op]]:
     """The step that would serve, as far as is known; and what the platform lacks for the steps before it."""
-    missing: list[Op] = []
+    missing: dict[Op, None] = {}
     for step in chain:
         if step.when(args):
-            lacking = [op for op in (step.via, *step.also) if not await work.has(op)]
+            lacking = await _missing(step, context)
             if not lacking:
-                return step, missing
-            missing += [op for op in lacking if op not in missing]
-    return None, missing
+                return step, list(missing)
+            missing |= dict.fromkeys(lacking)
+    return None, list(missing)
 
 
-async def possible(step: Step, work: Work) -> bool:
-    return all([await work.has(op) for op in (step.via, *step.also)])
+async def _missing(step: Step, context: StepContext) -> list[Op]:
+    return [op for op in step.ops if not await context.has(op)]

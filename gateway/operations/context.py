@@ -1,20 +1,34 @@
-"""What the steps of a chain work with: one call's way to the platform."""
+"""What a step works with: one call's way to the platform."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.operations.table import Args, JsonObject, Op
 
 
-class Work(Protocol):
+class StepContext(Protocol):
     """One call, as a step sees it. It says what to do, never how a platform spells it."""
 
     caller: str
     """A name for who calls that gives nothing away: it stands in paths."""
 
+    @property
+    def may_have_written(self) -> bool:
+        """Whether anything was sent that may have changed the brain. What was refused has not."""
+        ...
+
     async def send(self, op: Op, args: Args) -> JsonObject:
         """Do one thing on the platform.
+
+        Raises:
+            Absent: it has no such route.
+            GatewayError: it refused, failed, or could not be reached.
+        """
+        ...
+
+    async def open(self, op: Op, args: Args) -> AbstractAsyncContextManager[Any]:
+        """Begin one thing on the platform whose answer comes in frames; the frames are iterated within.
 
         Raises:
             Absent: it has no such route.
@@ -38,10 +52,18 @@ class Work(Protocol):
         """
         ...
 
+    async def text_of(self, content_type: str, body: bytes) -> str:
+        """The text of a file that is not text: HTML or PDF.
+
+        Raises:
+            GatewayError: fetch_failed, when there is none in it.
+        """
+        ...
+
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep to oneself what goes by a name, within this process, for as long as the block takes."""
         ...
 
-    def later(self, name: str, job: Callable[["Work"], Awaitable[None]]) -> None:
+    def later(self, name: str, job: Callable[["StepContext"], Awaitable[None]]) -> None:
         """Do this after the call was answered, once at a time for each name."""
         ...

@@ -98,6 +98,21 @@ class Note:
         return wanted is None and is_titled and _parts(document.get("tags") or ()) <= self.tags
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A note as it shall be."""
+
+    body: bytes
+    title: str
+    metadata: JsonObject = field(default_factory=dict)
+    aside: Mapping[str, bytes] = field(default_factory=dict)
+    """What is written first, by path: it would be lost otherwise."""
+
+
+Change = Callable[[Note | None], Draft | None]
+"""From the note that is there to the one that shall be; None when nothing is to be done."""
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 

@@ -1,8 +1,13 @@
-"""The neutral vocabulary: what a surface may ask of a brain, and the JSON that travels."""
+"""The operations: everything a platform may be asked to do, one row each; and the JSON that travels.
+
+A row says whether the operation reads or writes, when it is sent again, how a platform is probed for it, and in which
+words a platform lacks it. A dialect says how it is spelled, a chain what is done where it is absent.
+"""
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any, Final, Self
 
 # A JSON tree. Recursive aliases buy nothing here: responses pass through unread.
 JsonValue = Any
@@ -10,78 +15,127 @@ JsonObject = dict[str, JsonValue]
 Args = Mapping[str, Any]
 
 
-class Op(StrEnum):
-    """One thing a platform may be able to do. A dialect says how; a chain says what to do when it cannot."""
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file, as it is sent to a platform."""
 
-    LIST_BRAINS = "list_brains"
-    LIST_NAMED_BRAINS = "list_named_brains"
-    """A list that tells names and visibility: not every platform keeps them."""
-    CREATE_BRAIN = "create_brain"
-    CREATE_BARE_BRAIN = "create_bare_brain"
-    """A brain that keeps its id, and neither name nor visibility."""
-    SEARCH = "search"
-    SORTED_SEARCH = "sorted_search"
-    AGENT_SEARCH = "agent_search"
-    """A search that finds notes of the agent namespace: not every index holds them."""
-    SESSION_RECALL = "session_recall"
-    RECALL = "recall"
+    name: str
+    content_type: str
+    body: bytes
+
+
+class Effect(Enum):
+    """What an operation does to a brain."""
+
+    READ = "read"
+    """Nothing: asking again changes nothing."""
+    STORE = "store"
+    """It keeps what a caller gave. Without a clear answer it may be stored all the same, and that is looked into."""
+    CHANGE = "change"
+    """It works on what is there already."""
+    ANSWER = "answer"
+    """A language model answers, in a stream."""
+
+
+class Kind(StrEnum):
+    """What fails together: a platform whose model is down still answers searches."""
+
+    READ = "read"
+    WRITE = "write"
     ASK = "ask"
-    CREATE_DOCUMENT = "create_document"
-    WRITE_DOCUMENT = "write_document"
-    BATCH_WRITE = "batch_write"
-    APPEND_DOCUMENT = "append_document"
-    STAT_DOCUMENT = "stat_document"
-    READ_DOCUMENT = "read_document"
-    LIST_DOCUMENTS = "list_documents"
-    RENAME_DOCUMENT = "rename_document"
-    DELETE_DOCUMENT = "delete_document"
-    INGEST_FILE = "ingest_file"
-    INGEST_TEXT = "ingest_text"
-    """Ingest what is text already, under a name of our choice: such a platform reads no PDF and overwrites."""
-    INGEST_URL = "ingest_url"
-    APPEND_MESSAGE = "append_message"
-    LIST_MESSAGES = "list_messages"
-    CLOSE_SESSION = "close_session"
-    EXTRACT = "extract"
-    REFLECT = "reflect"
-    CONSOLIDATE = "consolidate"
-    COMPILE = "compile"
-    FETCH_PAGE = "fetch_page"
-    """Not the platform's but ours: a page of the public web, as a document."""
 
 
-# Asking again changes nothing.
-READS = frozenset(
-    {
-        Op.LIST_BRAINS,
-        Op.LIST_NAMED_BRAINS,
-        Op.SEARCH,
-        Op.SORTED_SEARCH,
-        Op.AGENT_SEARCH,
-        Op.SESSION_RECALL,
-        Op.RECALL,
-        Op.LIST_MESSAGES,
-        Op.STAT_DOCUMENT,
-        Op.READ_DOCUMENT,
-        Op.LIST_DOCUMENTS,
-        Op.EXTRACT,
-    }
-)
+class Probe(Enum):
+    """How the gateway finds out whether a platform has a route, without a side effect."""
 
-# What a caller gave to keep. When no telling answer comes it may be stored all the same, and that is looked into.
-STORES = frozenset(
-    {
-        Op.CREATE_BRAIN,
-        Op.CREATE_BARE_BRAIN,
-        Op.CREATE_DOCUMENT,
-        Op.WRITE_DOCUMENT,
-        Op.BATCH_WRITE,
-        Op.APPEND_DOCUMENT,
-        Op.RENAME_DOCUMENT,
-        Op.DELETE_DOCUMENT,
-        Op.INGEST_FILE,
-        Op.INGEST_TEXT,
-        Op.INGEST_URL,
-        Op.APPEND_MESSAGE,
-    }
-)
+    EMPTY = "empty"
+    """On any brain: with nothing in it, the request changes nothing."""
+    GHOST = "ghost"
+    """On a brain that cannot exist, and on no other."""
+    NEVER = "never"
+    """Not at all: it is learned on use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When an operation is sent again, and how long it may take."""
+
+    kind: Kind
+    repeats: bool
+    """Whether it is sent again when it may have arrived."""
+    deadline: str = "read"
+    """Which of the deadlines holds for all attempts together."""
+    attempts: int = 3
+
+
+_READ: Final = Policy(Kind.READ, repeats=True)
+# Under a name that is derived from what is written: a repeat finds, or writes, the very same.
+_SAME: Final = Policy(Kind.WRITE, repeats=True)
+# A repeat would be said twice, or find nothing left to move: a step looks first.
+_ONCE: Final = Policy(Kind.WRITE, repeats=False)
+# Named by the platform: a step asks again, once, where the answer says whether it was there.
+_INGEST: Final = Policy(Kind.WRITE, repeats=False, deadline="ingest")
+_INGEST_SAME: Final = Policy(Kind.WRITE, repeats=True, deadline="ingest", attempts=2)
+_STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
+_EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
+_ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
+
+
+class Op(StrEnum):
+    """One thing a platform may be able to do."""
+
+    effect: Effect
+    policy: Policy
+    probe: Probe
+    lacked: str
+    """What a platform lacks that does not have it."""
+    reads: bool
+    stores: bool
+    writes: bool
+    """Whether the brain may be another one afterwards."""
+
+    def __new__(cls, name: str, effect: Effect, policy: Policy, lacked: str, probe: Probe = Probe.GHOST) -> Self:
+        op = str.__new__(cls, name)
+        op._value_ = name
+        op.effect, op.policy, op.lacked, op.probe = effect, policy, lacked, probe
+        op.reads, op.stores = effect is Effect.READ, effect is Effect.STORE
+        op.writes = effect in {Effect.STORE, Effect.CHANGE}
+        return op
+
+    # A row: name, effect, policy, what a platform lacks without it, how it is probed.
+    LIST_BRAINS = "list_brains", Effect.READ, _READ, "list brains"
+    # A list that tells names and visibility: not every platform keeps them.
+    LIST_NAMED_BRAINS = "list_named_brains", Effect.READ, _READ, "names of brains"
+    CREATE_BRAIN = "create_brain", Effect.STORE, _SAME, "names of brains"
+    # A brain that keeps its id, and neither name nor visibility.
+    CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, "create bare brain"
+    SEARCH = "search", Effect.READ, _READ, "search", Probe.EMPTY
+    SORTED_SEARCH = "sorted_search", Effect.READ, _READ, "sorted search"
+    # A search that finds notes of the agent namespace: not every index holds them.
+    AGENT_SEARCH = "agent_search", Effect.READ, _READ, "agent search"
+    SESSION_RECALL = "session_recall", Effect.READ, _READ, "recall in a session"
+    RECALL = "recall", Effect.READ, _READ, "recall that knows sessions"
+    CREATE_DOCUMENT = "create_document", Effect.STORE, _SAME, "documents by record", Probe.EMPTY
+    WRITE_DOCUMENT = "write_document", Effect.STORE, _SAME, "documents by path"
+    BATCH_WRITE = "batch_write", Effect.STORE, _SAME, "writes in a batch"
+    APPEND_DOCUMENT = "append_document", Effect.STORE, _ONCE, "appending to documents"
+    STAT_DOCUMENT = "stat_document", Effect.READ, _READ, "sizes of documents"
+    READ_DOCUMENT = "read_document", Effect.READ, _READ, "documents by path"
+    LIST_DOCUMENTS = "list_documents", Effect.READ, _READ, "lists of documents"
+    # The next two lie beside routes that are probed, and LIST_MESSAGES beside APPEND_MESSAGE.
+    RENAME_DOCUMENT = "rename_document", Effect.STORE, _ONCE, "renaming documents", Probe.NEVER
+    DELETE_DOCUMENT = "delete_document", Effect.STORE, _ONCE, "deleting documents", Probe.NEVER
+    ASK = "ask", Effect.ANSWER, _ASK, "ask", Probe.EMPTY
+    INGEST_FILE = "ingest_file", Effect.STORE, _INGEST, "files as they are", Probe.EMPTY
+    # What is text already, under a name of our choice: such a platform reads no PDF and overwrites.
+    INGEST_TEXT = "ingest_text", Effect.STORE, _INGEST_SAME, "files as text", Probe.EMPTY
+    INGEST_URL = "ingest_url", Effect.STORE, _INGEST, "ingest by URL", Probe.EMPTY
+    APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, "sessions"
+    LIST_MESSAGES = "list_messages", Effect.READ, _READ, "list messages", Probe.NEVER
+    CLOSE_SESSION = "close_session", Effect.CHANGE, _STAGE, "sessions"
+    EXTRACT = "extract", Effect.READ, _EXTRACT, "extraction", Probe.EMPTY
+    REFLECT = "reflect", Effect.CHANGE, _STAGE, "reflection", Probe.EMPTY
+    CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, "consolidate"
+    COMPILE = "compile", Effect.CHANGE, _STAGE, "compile"
+    # Not the platform's but ours: a page of the public web, as a document.
+    FETCH_PAGE = "fetch_page", Effect.READ, _READ, "the gateway's own fetch", Probe.NEVER

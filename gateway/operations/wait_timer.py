@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 T = TypeVar("T")
 
 
-class Watch:
+class WaitTimer:
     """Ends a wait that takes too long, as `asyncio.timeout_at` does, with one timer for all of them.
 
     That has a timer for each, which costs more than the word of an answer that is waited for.

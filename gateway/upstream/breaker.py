@@ -42,7 +42,7 @@ class Breaker:
         return self._next_probe is not None
 
     @contextmanager
-    def watched(self, failures: tuple[type[BaseException], ...], person: str = "") -> Iterator[None]:
+    def guard(self, failures: tuple[type[BaseException], ...], person: str = "") -> Iterator[None]:
         """One request: let through or refused, and its end noted.
 
         Raises:
@@ -52,11 +52,11 @@ class Breaker:
         try:
             yield
         except failures:
-            self.failed(person)
+            self.fail(person)
             raise
         self._succeeded()
 
-    def failed(self, person: str = "") -> None:
+    def fail(self, person: str = "") -> None:
         self._recent.add(one=1, other=1)
         if len(self._failing) > _PEOPLE:
             self._failing.clear()

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 from joserfc import jwt
 
 from gateway.config.reread_file import WatchedFile
+from gateway.config.signing_keys import SigningKeys
 from gateway.operations import scopes
 from gateway.operations.caller import Call
-from gateway.upstream.signing import SigningKeys
 
 TYP: Final = "brains-gw+jwt"
 _SECONDS: Final = 60

@@ -16,7 +16,7 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from gateway.operations.errors import CATALOGUE, StreamBroken
 from gateway.operations.table import JsonObject
-from gateway.upstream.dialects.dialect import parsed_json
+from gateway.upstream.dialects.dialect import parse_json
 from gateway.upstream.wire.request import parts_of
 
 # Some platforms send the whole text of every note they looked at in one event.
@@ -34,7 +34,7 @@ _BLANK_LINE: Final = b"\n\n"
 _FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error"})
 
 
-async def frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
+async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
     """The frames of an answer, `done` last. An answer that comes whole, as JSON, is one `done`.
 
     Raises:
@@ -157,7 +157,7 @@ async def _whole(response: httpx.Response) -> JsonObject:
             body += chunk
             if len(body) > WHOLE_BYTES:
                 raise StreamBroken("upstream_error", "The platform's answer is too large.")
-        if isinstance(answer := parsed_json(bytes(body)), dict) and isinstance(answer.get("answer"), str):
+        if isinstance(answer := parse_json(bytes(body)), dict) and isinstance(answer.get("answer"), str):
             return answer
     except ValueError:
         pass
@@ -182,7 +182,7 @@ def _frame(event: ServerSentEvent) -> JsonObject | None:
     if event.event not in _FRAMES and event.event != "message":
         return None
     try:
-        if not isinstance(data := parsed_json(event.data), dict):
+        if not isinstance(data := parse_json(event.data), dict):
             raise ValueError("not an object")
     except ValueError as error:
         raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error

@@ -13,7 +13,8 @@ from joserfc.jwk import KeySet
 
 from gateway.cli import tokens_and_keys
 from gateway.config.reread_file import replace_file
-from gateway.http.auth.tokens import ISSUER, Record, digest, made
+from gateway.config.token_file import Record, digest, make_token
+from gateway.http.auth.tokens import ISSUER
 from gateway.operations import names, scopes
 from gateway.operations.caller import Principal
 from tests.canaries.world import (
@@ -57,7 +58,7 @@ class Hosted:
         return self.agent(self.issuer.token(subject, scope, **claims), era)
 
     def with_api_token(self, name: str = "ada") -> Agent:
-        token = made()
+        token = make_token()
         record = {"id": name, "sha256": digest(token), "name": name, "subject": name, "scope": scopes.ADMIN}
         self.tokens.append(Record.model_validate(record | {"created": "2026-01-01T00:00:00Z"}))
         body = {"tokens": [entry.model_dump(mode="json") for entry in self.tokens]}

@@ -17,7 +17,8 @@ from starlette.routing import Route
 
 from gateway.cli import tokens_and_keys
 from gateway.config.reread_file import replace_file
-from gateway.http.auth.tokens import ISSUER, PREFIX, Record, digest
+from gateway.config.token_file import PREFIX, Record, digest
+from gateway.http.auth.tokens import ISSUER
 from gateway.operations import names, scopes
 from gateway.operations.caller import Principal
 from tests.canaries.crashing import CRASH, HEADER

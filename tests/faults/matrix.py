@@ -20,7 +20,8 @@ from gateway.surfaces.kv.schema import PutInput
 from gateway.surfaces.kv.surface import Kv, path_of, putting
 from gateway.surfaces.memory.surface import Memory
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.deadlines import Deadlines
+from gateway.upstream.pipeline import Upstream
 from tests.faults.faults import Fault, Kind, Request
 from tests.faults.proxy import Proxy, proxying
 from tests.faults.worlds import PAGE, URL, World

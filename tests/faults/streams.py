@@ -24,9 +24,10 @@ from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.memory.surface import Memory
 from gateway.upstream import sse
 from gateway.upstream.credentials import Endpoint
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 from tests.faults.mutations import EVENT_STREAM, MUTATIONS, UNENDED, Ending, Sent, drawn
 from tests.faults.proof.part import Part

@@ -45,7 +45,7 @@ Frames = Callable[[httpx.Response], AsyncGenerator[JsonObject, None]]
 
 
 def frames_with(change: Callable[[AsyncIterator[JsonObject]], AsyncGenerator[JsonObject, None]]) -> Frames:
-    real = sse.frames
+    real = sse.read_frames
     return lambda response: change(real(response))
 
 
@@ -115,12 +115,12 @@ async def fails_otherwise(found: AsyncIterator[JsonObject]) -> AsyncGenerator[Js
 def test_a_relay_that_is_wrong_is_found_out(
     change: Any, mutation: str, objection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "frames", frames_with(change))
+    monkeypatch.setattr(pipeline, "read_frames", frames_with(change))
     assert objection in objections(25, mutation)
 
 
 def test_a_relay_that_crashes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "frames", frames_with(fails_otherwise))
+    monkeypatch.setattr(pipeline, "read_frames", frames_with(fails_otherwise))
     assert "no error of ours" in objections(2, "none, in random chunks")
 
 

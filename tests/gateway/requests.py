@@ -16,18 +16,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from contract.platform.app import create_app
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store
-from gateway.brain import after
+from gateway.brain import background
 from gateway.brain.brain import Brain
 from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Page
 from gateway.operations.caller import Call, Caller
+from gateway.operations.table import Upload
 from gateway.surfaces.kv import schema as kv_schema
 from gateway.surfaces.kv.surface import Kv
 from gateway.surfaces.memo import schema as memo_schema
 from gateway.surfaces.memo.surface import Memo
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.dialects.daemon import DAEMON
-from gateway.upstream.dialects.dialect import Upload
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
@@ -48,7 +48,7 @@ def remember(content: str) -> Do:
 
 
 def search(**query: str) -> Do:
-    return lambda brain, call: brain.search(call, "b", {"query": "otters", **query})
+    return lambda brain, call: brain.serve(call, "b", "search", {"query": "otters", **query})
 
 
 def recall(**query: str) -> Do:
@@ -102,7 +102,7 @@ CASES: dict[str, Do] = {
     "`memory_ingest_file`": ingest_file("otters.txt"),
     "`memory_ingest_file`, again": ingest_file("otters.txt"),
     "`memory_ingest_url`": lambda brain, call: brain.ingest_url(call, "b", URL),
-    "`memory_consolidate`": lambda brain, call: brain.consolidate(call, "b"),
+    "`memory_consolidate`": lambda brain, call: brain.serve(call, "b", "consolidate", {}),
     "`memory_ask`": ask,
     "`jettson_memory_put`": put("Otters"),
     "`jettson_memory_put`, again": put("Otters"),
@@ -172,13 +172,13 @@ async def brain_on(url: str, folder: Path) -> AsyncIterator[Brain]:
 @contextmanager
 def held_back(answered: asyncio.Event) -> Iterator[None]:
     """What goes on after an answer waits for it; else it may be under way while the answer is."""
-    job_of = after._logged
+    job_of = background._run_and_log
 
-    async def waiting(name: str, job: after.Job) -> None:
+    async def waiting(name: str, job: background.Job) -> None:
         await answered.wait()
         await job_of(name, job)
 
-    with patch.object(after, "_logged", waiting):
+    with patch.object(background, "_run_and_log", waiting):
         yield
 
 
@@ -194,7 +194,7 @@ async def counted(dialect: str) -> dict[str, tuple[int, int]]:
                 await brain.create_brain(Call(), "b", "b", "private")
                 # Once by slug, so that the id behind it is known.
                 for first in (Call(), in_project()):
-                    await brain.search(first, "b", {"query": "x"})
+                    await brain.serve(first, "b", "search", {"query": "x"})
                 for name, do in CASES.items():
                     answer.clear()
                     before = app.requests

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.platform.app import create_app
 from contract.platform.store import Store
-from gateway.http.auth import tokens
+from gateway.config import token_file
 from gateway.operations import names
 from gateway.operations.errors import CATALOGUE
 from gateway.upstream.dialects.daemon import DAEMON
@@ -261,13 +261,13 @@ def bound(
 ) -> Iterator[tuple[World, dict[str, str]]]:
     """A gateway with a token for each bad id, bound to that as its brain: the file was written by hand."""
     base = tmp_path_factory.mktemp(request.param)
-    given = {bad: tokens.made() for bad in BAD_IDS}
-    with tokens.changed(base / "tokens.json") as records:
+    given = {bad: token_file.make_token() for bad in BAD_IDS}
+    with token_file.change(base / "tokens.json") as records:
         for number, (bad, token) in enumerate(given.items()):
             records.append(
-                tokens.Record(
+                token_file.Record(
                     id=str(number),
-                    sha256=tokens.digest(token),
+                    sha256=token_file.digest(token),
                     name="bad",
                     subject="bad",
                     scope="brains:admin",

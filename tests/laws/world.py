@@ -14,8 +14,8 @@ import httpx
 
 from contract.platform.app import create_app
 from contract.platform.store import Store
+from gateway.config import token_file
 from gateway.config.settings import SURFACES
-from gateway.http.auth import tokens
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import listening, messages_of, raw_call, serving
 
@@ -102,12 +102,12 @@ class World:
 @contextmanager
 def world(dialect: str, folder: Path) -> Iterator[World]:
     """Both people are one tenant's, so that they share its brains; private is what they do not share."""
-    made = {who: tokens.made() for who in PEOPLE}
+    made = {who: token_file.make_token() for who in PEOPLE}
     path = folder / "tokens.json"
     records = [
-        tokens.Record(
+        token_file.Record(
             id=who,
-            sha256=tokens.digest(made[who]),
+            sha256=token_file.digest(made[who]),
             name=who,
             subject=who,
             scope="brains:admin",
@@ -116,7 +116,7 @@ def world(dialect: str, folder: Path) -> Iterator[World]:
         )
         for who in PEOPLE
     ]
-    with tokens.changed(path) as kept:
+    with token_file.change(path) as kept:
         kept += records
     with _platform(dialect, folder) as upstream:
         settings = {"auth": "tokens", "tokens_file": path, "single_tenant": True, "calls_per_second": 1e6}

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from contract.platform.database import FILE_NAME
-from gateway.http.auth import tokens
+from gateway.config import token_file
 from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import PlatformShelf, mark
 from tests.gateway.test_processes import children_of
@@ -40,10 +40,16 @@ class Replicas:
 
 
 def with_token(path: Path, name: str) -> str:
-    token = tokens.made()
-    with tokens.changed(path) as records:
-        record = {"id": name, "sha256": tokens.digest(token), "name": name, "subject": name, "scope": "brains:admin"}
-        records.append(tokens.Record.model_validate(record | {"created": "2026-01-01T00:00:00Z"}))
+    token = token_file.make_token()
+    with token_file.change(path) as records:
+        record = {
+            "id": name,
+            "sha256": token_file.digest(token),
+            "name": name,
+            "subject": name,
+            "scope": "brains:admin",
+        }
+        records.append(token_file.Record.model_validate(record | {"created": "2026-01-01T00:00:00Z"}))
     return token
 
 
@@ -241,7 +247,7 @@ async def check_a_token_is_good_everywhere_or_nowhere(world: Replicas) -> None:
     path = world.directory / "tokens.json"
     young = with_token(path, "young")
     assert await statuses(young) == {200}
-    with tokens.changed(path) as records:
+    with token_file.change(path) as records:
         records[:] = [record for record in records if record.id != "young"]
     assert await statuses(young) == {401}
     assert await statuses(world.token) == {200}

@@ -22,13 +22,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
+from gateway.config import signing_keys, token_file
 from gateway.config.settings import load
-from gateway.http.auth import tokens
 from gateway.http.endpoint import HttpOptions, endpoint
 from gateway.operations.caller import Principal
 from gateway.operations.names import caller_name
 from gateway.surfaces.memory.surface import Memory
-from gateway.upstream import signing
 from tests.served import Era, listening, messages_of, raw_call
 from tests.tenants.platform import AUDIENCE, ISSUER, Brain, Tenant, TenantPlatform
 
@@ -60,7 +59,7 @@ class Person:
         return f"canary-{name_of(self.tenant)}"
 
     def principal(self, auth: Auth) -> Principal:
-        issuer = PROVIDER if auth == "jwt" else tokens.ISSUER
+        issuer = PROVIDER if auth == "jwt" else ISSUER
         return Principal(issuer=issuer, subject=self.subject, client=self.client, org=self.org)
 
 
@@ -170,7 +169,7 @@ def house(directory: Path, people: list[Person], auth: Auth = "jwt", **options: 
         own.mkdir(parents=True, exist_ok=True)
         (own / "note.md").write_text(f"{person.canary} from-{person.mark}-end")
     keys = directory / "keys.json"
-    keys.write_bytes(signing.written(signing.begun("ES256")))
+    keys.write_bytes(signing_keys.written(signing_keys.begun("ES256")))
     with listening(platform.app()) as upstream, listening(provider.app()) as jwks:
         settings = load(
             data_dir=directory,
@@ -205,12 +204,12 @@ def house(directory: Path, people: list[Person], auth: Auth = "jwt", **options: 
 def _tokens(people: list[Person], provider: Provider, auth: Auth, path: Path) -> dict[Person, str]:
     if auth == "jwt":
         return {person: provider.token(person) for person in people}
-    made = {person: tokens.made() for person in people}
-    with tokens.changed(path) as records:
+    made = {person: token_file.make_token() for person in people}
+    with token_file.change(path) as records:
         records += [
-            tokens.Record(
+            token_file.Record(
                 id=person.client,
-                sha256=tokens.digest(token),
+                sha256=token_file.digest(token),
                 name="a token",
                 subject=person.subject,
                 scope="brains:admin",

@@ -132,8 +132,8 @@ def assert_nothing_of_others_is_kept(full: House) -> None:
     for partition, _, slug, brain_id in directory._known_as:
         own = full.platform.of(tenants[partition].tenant)
         assert (slug, brain_id) in {(brain.slug, brain.id) for brain in own} | {(b.id, b.slug) for b in own}
-    assert not list(upstream._http.cookies.jar)
-    assert not list(upstream._streams.cookies.jar)
+    assert not list(upstream._exchange._http.cookies.jar)
+    assert not list(upstream._exchange._streams.cookies.jar)
 
 
 @pytest.mark.parametrize("era", ERAS)

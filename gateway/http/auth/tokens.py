@@ -1,61 +1,16 @@
-"""API tokens in a file: hashed, bound, expiring, revocable; read again when the file changes."""
+"""API tokens: whoever brings one of the file is let in. The file is read again when it changes."""
 
-import base64
-import fcntl
-import hashlib
-import json
-import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
-
-from gateway.config.reread_file import WatchedFile, replace_file
+from gateway.config.reread_file import WatchedFile
+from gateway.config.token_file import digest, parse
 from gateway.http.auth.inbound import Refused
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
 
-PREFIX: Final = "bgt_"
 ISSUER: Final = "brains-gateway:tokens"
-_Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class Record(BaseModel):
-    """One token, as the file keeps it: never the token itself."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: str
-    sha256: _Hash
-    name: str
-    subject: str
-    scope: str = scopes.READ
-    brain: str | None = None
-    org: str | None = None
-    projects: tuple[str, ...] = ()
-    created: AwareDatetime
-    expires: AwareDatetime | None = None
-    revoked: AwareDatetime | None = None
-
-    def state(self, now: datetime) -> str:
-        if self.revoked is not None:
-            return "revoked"
-        return "expired" if self.expires is not None and self.expires <= now else "active"
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    tokens: list[Record] = Field(default_factory=list)
-
-
-def parsed(body: bytes) -> list[Record]:
-    """The records of a file. Raises ValueError."""
-    return _File.model_validate_json(body).tokens
 
 
 class Tokens:
@@ -65,7 +20,7 @@ class Tokens:
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
     def __init__(self, path: Path) -> None:
-        self._file = WatchedFile(path, lambda body: {record.sha256: record for record in parsed(body)})
+        self._file = WatchedFile(path, lambda body: {record.sha256: record for record in parse(body)})
 
     async def principal(self, token: str) -> Principal:
         record = self._file.value().get(digest(token))
@@ -87,28 +42,3 @@ class Tokens:
     async def problem(self) -> str | None:
         self._file.value()
         return None if self._file.is_current else "the file of tokens cannot be read"
-
-
-def digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-
-
-def made() -> str:
-    """A new token: 256 bits, and a prefix that scanners for leaked secrets can look for."""
-    return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-
-
-@contextmanager
-def changed(path: Path) -> Iterator[list[Record]]:
-    """The records, to be changed in place; written back whole, for one process at a time, readable by us alone."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(path.with_name(path.name + ".lock"), "w", opener=_private) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        records = parsed(path.read_bytes()) if path.exists() else []
-        yield records
-        text = json.dumps({"tokens": [record.model_dump(mode="json") for record in records]}, indent=2) + "\n"
-        replace_file(path, text.encode())
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Final
 
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import PAUSES, certain, looked, repeatable
@@ -19,14 +19,14 @@ _TAKEN_NAME: Final = (
 _TAKEN_SLUG: Final = "There is a brain with that slug already. Choose another slug, or use that brain."
 
 
-async def create_named(work: Work, wanted: Args) -> JsonObject:
+async def create_named(context: StepContext, wanted: Args) -> JsonObject:
     """By a platform that keeps names. Taken is also what this request itself took before, its answer lost."""
 
     async def look() -> JsonObject | None:
-        return await _listed(work, wanted)
+        return await _listed(context, wanted)
 
     try:
-        return await certain(lambda: work.send(Op.CREATE_BRAIN, wanted), look)
+        return await certain(lambda: context.send(Op.CREATE_BRAIN, wanted), look)
     except GatewayError as error:
         if error.code != "conflict":
             raise
@@ -35,11 +35,11 @@ async def create_named(work: Work, wanted: Args) -> JsonObject:
         return {**existing, "reused": True}
 
 
-async def _listed(work: Work, wanted: Args) -> JsonObject | None:
+async def _listed(context: StepContext, wanted: Args) -> JsonObject | None:
     """The wanted brain, if it is in the caller's own list."""
     cursor: object = None
     for _ in range(_PAGES):
-        page = await work.send(Op.LIST_NAMED_BRAINS, {"cursor": cursor})
+        page = await context.send(Op.LIST_NAMED_BRAINS, {"cursor": cursor})
         items = page.get("items")
         for brain in items if isinstance(items, list) else []:
             if isinstance(brain, dict) and all(brain.get(key) == wanted[key] for key in ("slug", "name", "visibility")):
@@ -49,26 +49,26 @@ async def _listed(work: Work, wanted: Args) -> JsonObject | None:
     return None
 
 
-async def create_bare(work: Work, wanted: Args) -> JsonObject:
+async def create_bare(context: StepContext, wanted: Args) -> JsonObject:
     """By a platform that keeps ids alone: name and visibility are kept beside, in the brain."""
     kept = {"name": wanted["name"], "visibility": wanted["visibility"]}
     brain = str(wanted["slug"])
 
     async def look() -> JsonObject | None:
-        return await _begun_before(work, wanted, kept)
+        return await _begun_before(context, wanted, kept)
 
     try:
-        created = await certain(lambda: work.send(Op.CREATE_BARE_BRAIN, wanted), look)
+        created = await certain(lambda: context.send(Op.CREATE_BARE_BRAIN, wanted), look)
     except GatewayError as error:
         if error.code != "conflict" or (found := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
             raise
         created = found
     if not created.get("reused"):
-        await _keep(work, brain, kept)
+        await _keep(context, brain, kept)
     return {**created, **kept, "visibility_enforced": False}
 
 
-async def _begun_before(work: Work, wanted: Args, kept: JsonObject) -> JsonObject | None:
+async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) -> JsonObject | None:
     """The wanted brain: `reused` if it has its name already, not if its making was cut short; None if there is none.
 
     Raises:
@@ -80,7 +80,7 @@ async def _begun_before(work: Work, wanted: Args, kept: JsonObject) -> JsonObjec
         # Whoever makes it at this moment is about to write its name.
         await asyncio.sleep(pause)
         try:
-            record = await documents.read(work, brain, _RECORD_PATH)
+            record = await documents.read(context, brain, _RECORD_PATH)
         except GatewayError as error:
             if error.code == "no_brain":
                 return None
@@ -89,15 +89,15 @@ async def _begun_before(work: Work, wanted: Args, kept: JsonObject) -> JsonObjec
             if _parsed(record) != kept:
                 raise _taken(wanted)
             return {**known, "reused": True}
-        if await _holds_something(work, brain):
+        if await _holds_something(context, brain):
             raise _taken(wanted)
     # Nothing in it, not even a name: nobody uses it.
     return known
 
 
-async def _keep(work: Work, brain: str, kept: JsonObject) -> None:
+async def _keep(context: StepContext, brain: str, kept: JsonObject) -> None:
     try:
-        await documents.write(work, brain, _RECORD_PATH, json.dumps(kept, ensure_ascii=False).encode())
+        await documents.write(context, brain, _RECORD_PATH, json.dumps(kept, ensure_ascii=False).encode())
     except Absent:
         # The brain is there, and that is what was asked.
         return
@@ -106,21 +106,21 @@ async def _keep(work: Work, brain: str, kept: JsonObject) -> None:
         raise repeatable(Unsure(error, Doubt.LATE)) from error
 
 
-async def _holds_something(work: Work, brain: str) -> bool:
-    items = (await work.send(Op.LIST_DOCUMENTS, {"brain": brain})).get("items")
+async def _holds_something(context: StepContext, brain: str) -> bool:
+    items = (await context.send(Op.LIST_DOCUMENTS, {"brain": brain})).get("items")
     paths = (str(item.get("path", "")) for item in items or [] if isinstance(item, dict))
     # Some list their own index.
     return any(not path.startswith(".") for path in paths)
 
 
-async def list_named(work: Work, args: Args) -> JsonObject:
+async def list_named(context: StepContext, args: Args) -> JsonObject:
     """The list, with the names that were kept; nobody enforces a visibility there."""
-    answer = await work.send(Op.LIST_BRAINS, args)
+    answer = await context.send(Op.LIST_BRAINS, args)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def named(brain: JsonObject) -> JsonObject:
         async with gate:
-            kept = await _kept(work, str(brain.get("id"))) or {}
+            kept = await _kept(context, str(brain.get("id"))) or {}
         known = {key: kept[key] for key in ("name", "visibility") if isinstance(kept.get(key), str)}
         return {**brain, **known, "visibility_enforced": False}
 
@@ -129,9 +129,9 @@ async def list_named(work: Work, args: Args) -> JsonObject:
     return {**answer, "items": [*looked_at, *items[_NAMED_AT_MOST:]]}
 
 
-async def _kept(work: Work, brain: str) -> JsonObject | None:
+async def _kept(context: StepContext, brain: str) -> JsonObject | None:
     try:
-        return _parsed(await documents.read(work, brain, _RECORD_PATH) or b"null")
+        return _parsed(await documents.read(context, brain, _RECORD_PATH) or b"null")
     except (Absent, GatewayError):
         return None
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gateway.operations import names, notes
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Doubt, GatewayError, Unsure
 from gateway.operations.steps.certainty import certain, looked, repeatable
 from gateway.operations.table import Args, JsonObject, Op
@@ -20,14 +20,14 @@ def fits_a_put(document: Args) -> bool:
     return len(content) <= PUT_BYTES and len(content.encode()) <= PUT_BYTES
 
 
-async def by_record(work: Work, document: Args) -> JsonObject:
+async def by_record(context: StepContext, document: Args) -> JsonObject:
     """By a platform that keeps a record of each document, and refuses a path that is taken."""
 
     async def send() -> JsonObject:
-        return await work.send(Op.CREATE_DOCUMENT, document)
+        return await context.send(Op.CREATE_DOCUMENT, document)
 
     async def look() -> JsonObject | None:
-        return await _recorded(work, document)
+        return await _recorded(context, document)
 
     try:
         return _complete(await certain(send, look), document)
@@ -40,37 +40,37 @@ async def by_record(work: Work, document: Args) -> JsonObject:
         return {**_complete(stored, document), "reused": True}
 
 
-async def by_put(work: Work, document: Args) -> JsonObject:
+async def by_put(context: StepContext, document: Args) -> JsonObject:
     """By a platform that keeps bytes: a PUT replaces what is there, so look first."""
-    return await _as_note(work, document, Op.WRITE_DOCUMENT)
+    return await _as_note(context, document, Op.WRITE_DOCUMENT)
 
 
-async def by_batch(work: Work, document: Args) -> JsonObject:
+async def by_batch(context: StepContext, document: Args) -> JsonObject:
     """What is too large for a PUT, as a batch of one write."""
     if len(str(document["content"]).encode()) > BATCH_BYTES:
         raise GatewayError("payload_too_large")
-    return await _as_note(work, document, Op.BATCH_WRITE)
+    return await _as_note(context, document, Op.BATCH_WRITE)
 
 
-async def _as_note(work: Work, document: Args, op: Op) -> JsonObject:
+async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
     brain, path = str(document["brain"]), str(document["path"])
     # Between the look and the write, nobody else of this process writes there.
-    async with work.alone(f"{path} of {brain}"):
-        if (stored := await _noted(work, document)) is not None:
+    async with context.alone(f"{path} of {brain}"):
+        if (stored := await _noted(context, document)) is not None:
             return {**stored, "reused": True}
         moment = notes.now()
         body = notes.rendered(document, moment)
         args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
 
         async def send() -> JsonObject:
-            answer = await work.send(op, args)
+            answer = await context.send(op, args)
             queued = {"status": "queued"} if answer.get("status") == "queued" else {}
-            return {**_findable(work, notes.record(document, moment)), **queued}
+            return {**_findable(context, notes.record(document, moment)), **queued}
 
-        return await certain(send, lambda: _noted(work, document))
+        return await certain(send, lambda: _noted(context, document))
 
 
-async def write(work: Work, brain: str, path: str, body: bytes) -> None:
+async def write(context: StepContext, brain: str, path: str, body: bytes) -> None:
     """Bytes of our own at a path that is nobody else's.
 
     Raises:
@@ -78,37 +78,37 @@ async def write(work: Work, brain: str, path: str, body: bytes) -> None:
     """
 
     async def send() -> bool:
-        await work.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
+        await context.send(Op.WRITE_DOCUMENT, {"brain": brain, "path": path, "body": body})
         return True
 
     async def look() -> bool | None:
-        return await read(work, brain, path) == body or None
+        return await read(context, brain, path) == body or None
 
     await certain(send, look)
 
 
-async def _noted(work: Work, document: Args) -> JsonObject | None:
+async def _noted(context: StepContext, document: Args) -> JsonObject | None:
     """The record of what is stored at the wanted path, if it is the wanted document; None if nothing is.
 
     Raises:
         GatewayError: conflict, when something else is there.
     """
-    if (body := await read(work, str(document["brain"]), str(document["path"]))) is None:
+    if (body := await read(context, str(document["brain"]), str(document["path"]))) is None:
         return None
     note = notes.parsed(body)
     if not note.holds(document):
         raise _taken()
-    return _findable(work, notes.record(document, note.created or notes.now()))
+    return _findable(context, notes.record(document, note.created or notes.now()))
 
 
-async def _recorded(work: Work, document: Args) -> JsonObject | None:
+async def _recorded(context: StepContext, document: Args) -> JsonObject | None:
     """The platform's record of what is at the wanted path, if that is the wanted document; None if nothing is.
 
     Raises:
         GatewayError: conflict, when something else is there.
     """
     try:
-        found = (await work.send(Op.STAT_DOCUMENT, document)).get("document")
+        found = (await context.send(Op.STAT_DOCUMENT, document)).get("document")
     except GatewayError as error:
         if error.code == "not_found":
             return None
@@ -117,16 +117,16 @@ async def _recorded(work: Work, document: Args) -> JsonObject | None:
         if not _is_the_same(found, document):
             raise _taken()
         return found
-    body = await read(work, str(document["brain"]), str(document["path"]))
+    body = await read(context, str(document["brain"]), str(document["path"]))
     if body is not None and body != str(document["content"]).encode():
         raise _taken()
     return None if body is None else notes.record(document, notes.now())
 
 
-async def read(work: Work, brain: str, path: str) -> bytes | None:
+async def read(context: StepContext, brain: str, path: str) -> bytes | None:
     """The bytes at a path; None where there are none."""
     try:
-        body = (await work.send(Op.READ_DOCUMENT, {"brain": brain, "path": path}))["body"]
+        body = (await context.send(Op.READ_DOCUMENT, {"brain": brain, "path": path}))["body"]
     except GatewayError as error:
         if error.code == "not_found":
             return None
@@ -148,9 +148,9 @@ def _complete(record: JsonObject, document: Args) -> JsonObject:
     return {**record, **{key: value for key, value in known.items() if not isinstance(record.get(key), type(value))}}
 
 
-def _findable(work: Work, record: JsonObject) -> JsonObject:
+def _findable(context: StepContext, record: JsonObject) -> JsonObject:
     """Says so where search will never find it."""
-    return record if work.finds(str(record["path"])) else {**record, "searchable": False}
+    return record if context.finds(str(record["path"])) else {**record, "searchable": False}
 
 
 def _taken() -> GatewayError:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from gateway.operations import names, notes
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import certain
@@ -19,55 +19,55 @@ _REQUEST_BYTES = 500_000
 _ROOM = 1024
 
 
-async def transcript_by_put(work: Work, document: Args) -> JsonObject:
+async def transcript_by_put(context: StepContext, document: Args) -> JsonObject:
     """A transcript as a note; it is looked at for memories after the answer, once."""
-    return await _looked_at_later(work, document, await documents.by_put(work, document))
+    return await _looked_at_later(context, document, await documents.by_put(context, document))
 
 
-async def transcript_by_batch(work: Work, document: Args) -> JsonObject:
-    return await _looked_at_later(work, document, await documents.by_batch(work, document))
+async def transcript_by_batch(context: StepContext, document: Args) -> JsonObject:
+    return await _looked_at_later(context, document, await documents.by_batch(context, document))
 
 
-async def _looked_at_later(work: Work, document: Args, stored: JsonObject) -> JsonObject:
-    if not await work.has(Op.EXTRACT):
+async def _looked_at_later(context: StepContext, document: Args, stored: JsonObject) -> JsonObject:
+    if not await context.has(Op.EXTRACT):
         return {**stored, "extraction": "unavailable"}
 
-    async def job(later: Work) -> None:
+    async def job(later: StepContext) -> None:
         await _extract_from_transcript(later, document)
 
-    work.later(f"extract {document['path']} of {document['brain']}", job)
+    context.later(f"extract {document['path']} of {document['brain']}", job)
     return {**stored, "extraction": "started"}
 
 
-async def extract_later(work: Work, brain: str, session_id: str) -> str:
+async def extract_later(context: StepContext, brain: str, session_id: str) -> str:
     """Have what was said looked at for memories after the answer, if the platform can."""
-    if not await work.has(Op.EXTRACT):
+    if not await context.has(Op.EXTRACT):
         return "unavailable"
 
-    async def job(later: Work) -> None:
+    async def job(later: StepContext) -> None:
         kept = await read_log(later, brain, session_id)
         await _extract_rest(later, brain, session_id, kept.messages, kept.extracted)
 
-    work.later(f"extract {names.session_log_path(work.caller, session_id)} of {brain}", job)
+    context.later(f"extract {names.session_log_path(context.caller, session_id)} of {brain}", job)
     return "started"
 
 
-async def _extract_from_transcript(work: Work, document: Args) -> None:
+async def _extract_from_transcript(context: StepContext, document: Args) -> None:
     """How far a transcript was looked at is noted in a log of its own, named as a session is."""
     brain, name = str(document["brain"]), str(document["path"]).rpartition("/")[2].removesuffix(".md")
     actor = document["metadata"].get("actor_id")
     messages = [{**message, "actor_id": actor} for message in document["messages"]]
-    await _extract_rest(work, brain, name, messages, (await read_log(work, brain, name)).extracted)
+    await _extract_rest(context, brain, name, messages, (await read_log(context, brain, name)).extracted)
 
 
-async def _extract_rest(work: Work, brain: str, name: str, messages: Sequence[JsonObject], done: int) -> None:
+async def _extract_rest(context: StepContext, brain: str, name: str, messages: Sequence[JsonObject], done: int) -> None:
     """Look at what was said since the last time, a request at a time, and note how far that went."""
-    path = names.session_log_path(work.caller, name)
+    path = names.session_log_path(context.caller, name)
     most = len(messages)
     while done < len(messages):
         window = first_that_fit(messages[done : done + most])
         try:
-            paths = await keep_extracted(work, brain, name, window)
+            paths = await keep_extracted(context, brain, name, window)
         except GatewayError as error:
             # Refused for what it is, it would be refused for ever, and all that follows with it.
             if error.code not in {"payload_too_large", "validation_error"}:
@@ -77,18 +77,20 @@ async def _extract_rest(work: Work, brain: str, name: str, messages: Sequence[Js
                 continue
             paths = []
         done, most = done + len(window), len(messages)
-        await append(work, brain, path, [line({"kind": "extracted", "through": done, "paths": paths})])
+        await append(context, brain, path, [line({"kind": "extracted", "through": done, "paths": paths})])
         log.info("extract.done", brain=brain, messages=len(window), memories=len(paths))
 
 
-async def keep_extracted(work: Work, brain: str, session_id: str, messages: Sequence[JsonObject]) -> list[str]:
+async def keep_extracted(
+    context: StepContext, brain: str, session_id: str, messages: Sequence[JsonObject]
+) -> list[str]:
     """Have memories extracted and store them: these platforms only propose them. The paths they are kept at."""
     actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
     args = {"brain": brain, "session_id": session_id, "messages": said(messages), "actor_id": actor}
-    proposed = (await work.send(Op.EXTRACT, args))["memories"]
+    proposed = (await context.send(Op.EXTRACT, args))["memories"]
     writes = dict(_memory(memory, session_id, actor) for memory in proposed if str(memory.get("content") or "").strip())
     if writes:
-        await _write_all(work, brain, writes)
+        await _write_all(context, brain, writes)
     return list(writes)
 
 
@@ -103,22 +105,22 @@ def _memory(memory: JsonObject, session_id: str, actor: str | None) -> tuple[str
     return path, notes.rendered({**note, "front": front}, notes.now())
 
 
-async def _write_all(work: Work, brain: str, writes: dict[str, bytes]) -> None:
+async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes]) -> None:
     """Together where the platform can, else one by one: their names are derived, so a repeat is the same."""
 
     async def send() -> bool:
-        await work.send(Op.BATCH_WRITE, {"brain": brain, "writes": writes, "reason": "extract"})
+        await context.send(Op.BATCH_WRITE, {"brain": brain, "writes": writes, "reason": "extract"})
         return True
 
     async def look() -> bool | None:
-        kept = [await documents.read(work, brain, path) for path in writes]
+        kept = [await documents.read(context, brain, path) for path in writes]
         return kept == list(writes.values()) or None
 
     try:
         await certain(send, look)
     except Absent:
         for path, body in writes.items():
-            await documents.write(work, brain, path, body)
+            await documents.write(context, brain, path, body)
 
 
 def said(messages: Sequence[JsonObject]) -> list[JsonObject]:

@@ -1,9 +1,8 @@
 """Searching where the platform's own search does not do all of it."""
 
-from gateway.operations import notes
-from gateway.operations.context import Work
+from gateway.operations import notes, ranking
+from gateway.operations.context import StepContext
 from gateway.operations.errors import GatewayError
-from gateway.operations.steps import ranking
 from gateway.operations.steps.documents import read
 from gateway.operations.steps.session_log import read_log
 from gateway.operations.table import Args, JsonObject, Op
@@ -22,43 +21,43 @@ def in_agent_scope(query: Args) -> bool:
     return query.get("scope") == "agent"
 
 
-async def search_and_arrange(work: Work, query: Args) -> JsonObject:
+async def search_and_arrange(context: StepContext, query: Args) -> JsonObject:
     """A search whose index lacks a namespace, or that knows no order but its own."""
     top_k = query.get("top_k") or _DEFAULT_TOP_K
     more = min(top_k * _OVER_FETCH, _MOST_FETCHED) if is_sorted(query) else top_k
-    answer = await work.send(Op.SEARCH, {**query, "top_k": more})
+    answer = await context.send(Op.SEARCH, {**query, "top_k": more})
     hits = hits_of(answer)
     listed: list[JsonObject] | None = None
     if not hits and in_agent_scope(query):
-        listed = await _listed(work, query)
-        hits = await _scanned(work, query, listed)
+        listed = await _listed(context, query)
+        hits = await _scanned(context, query, listed)
     if hits and is_sorted(query):
-        listed = listed if listed is not None else await _listed(work, query)
+        listed = listed if listed is not None else await _listed(context, query)
         changed = {str(item.get("path")): item.get("mtime") for item in listed}
         hits = ranking.sorted_hits(hits, changed, str(query["sort"]))
     return {**answer, "hits": hits[:top_k]}
 
 
-async def recall_in_session(work: Work, query: Args) -> JsonObject:
+async def recall_in_session(context: StepContext, query: Args) -> JsonObject:
     """By a recall that knows sessions, whatever it calls what it finds."""
-    answer = await work.send(Op.RECALL, query)
+    answer = await context.send(Op.RECALL, query)
     named = next((key for key in ("chunks", "hits", "memories") if key in answer), "hits")
     # Some platforms say null for an empty list.
     found = [] if answer.get(named, False) is None else answer.get(named)
     return {**answer, "chunks": hits_of({"hits": found})}
 
 
-async def recall_with_log(work: Work, query: Args) -> JsonObject:
+async def recall_with_log(context: StepContext, query: Args) -> JsonObject:
     """A search that also listens to what was said in the session."""
     session_id, brain = str(query["session_id"]), str(query["brain"])
     top_k = query.get("top_k") or _DEFAULT_TOP_K
     plain = {key: query.get(key) for key in ("brain", "query", "scope")} | {"top_k": top_k}
-    log = await read_log(work, brain, session_id)
-    search = search_and_arrange(work, plain) if in_agent_scope(plain) else work.send(Op.SEARCH, plain)
+    log = await read_log(context, brain, session_id)
+    search = search_and_arrange(context, plain) if in_agent_scope(plain) else context.send(Op.SEARCH, plain)
     found = hits_of(await search)
-    if context := ranking.salient(log.messages):
-        # The context alone: with the query in it, both searches would find the same in much the same order.
-        of_session = hits_of(await work.send(Op.SEARCH, {**plain, "query": context}))
+    if said_before := ranking.salient(log.messages):
+        # Without the query: with it, both searches would find the same in much the same order.
+        of_session = hits_of(await context.send(Op.SEARCH, {**plain, "query": said_before}))
         found = ranking.blended(found, of_session, session_id)
     chunks = [{"chunk_id": hit.get("path"), "document_id": hit.get("path"), **hit} for hit in found[:top_k]]
     return {"chunks": chunks, "session_id": session_id, "brain_id": brain}
@@ -71,14 +70,14 @@ def hits_of(answer: JsonObject) -> list[JsonObject]:
     return hits
 
 
-async def _listed(work: Work, query: Args) -> list[JsonObject]:
+async def _listed(context: StepContext, query: Args) -> list[JsonObject]:
     scope = query.get("scope")
     directory = f"memory/{scope}" if scope not in {None, "all"} else ""
-    items = (await work.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})).get("items") or []
+    items = (await context.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})).get("items") or []
     return [item for item in items if isinstance(item, dict) and not item.get("is_dir")]
 
 
-async def _scanned(work: Work, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
+async def _scanned(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
     """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words."""
     left, hits = _SCANNED_BYTES, []
     newest_first = sorted(listed, key=lambda item: ranking.moment(item.get("mtime")), reverse=True)
@@ -86,10 +85,15 @@ async def _scanned(work: Work, query: Args, listed: list[JsonObject]) -> list[Js
         path, size = str(item["path"]), item.get("size")
         if (size if isinstance(size, int) else 1) > left:
             continue
-        body = await read(work, str(query["brain"]), path) or b""
+        body = await read(context, str(query["brain"]), path) or b""
         left -= len(body)
         note = notes.parsed(body)
         score = ranking.lexical_score(str(query["query"]), f"{note.title or ''} {note.content}")
         if score > 0:
             hits.append({"score": score, "path": path, "content": note.content, "brain_id": query["brain"]})
     return sorted(hits, key=ranking.score_of, reverse=True)
+
+
+async def ask(context: StepContext, args: Args) -> JsonObject:
+    """An answer in frames: what is returned is its stream, of which nothing was read yet."""
+    return {"stream": await context.open(Op.ASK, args)}

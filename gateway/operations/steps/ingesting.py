@@ -3,72 +3,71 @@
 import hashlib
 from dataclasses import replace
 
-from gateway.ingest.web_page import Page, readable
 from gateway.operations import names
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import certain, certain_by_asking
-from gateway.operations.table import Args, JsonObject, Op
+from gateway.operations.table import Args, JsonObject, Op, Upload
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
 
 
-async def ingest_as_text(work: Work, args: Args) -> JsonObject:
+async def ingest_as_text(context: StepContext, args: Args) -> JsonObject:
     """A file, read here where the platform would store its bytes, under a name that only this file has."""
-    upload = args["upload"]
+    upload: Upload = args["upload"]
     sha256 = hashlib.sha256(upload.body).hexdigest()
     name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body)
     path = f"raw/documents/{name}.md"
-    if (known := await _ingested(work, str(args["brain"]), path)) is not None:
+    if (known := await _ingested(context, str(args["brain"]), path)) is not None:
         return {**known, "hash": sha256, "reused": True}
     text = replace(upload, name=name)
     if b"\0" in upload.body and upload.content_type not in _CONVERTED:
         raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
     if upload.content_type in _CONVERTED:
-        text = replace(text, content_type="text/markdown", body=await _text_of(upload.content_type, upload.body))
+        text = replace(text, content_type="text/markdown", body=await _text_of(context, upload))
 
     async def send() -> JsonObject:
-        return await work.send(Op.INGEST_TEXT, {**args, "upload": text})
+        return await context.send(Op.INGEST_TEXT, {**args, "upload": text})
 
-    return {**await certain(send, lambda: _ingested(work, str(args["brain"]), path)), "hash": sha256}
+    return {**await certain(send, lambda: _ingested(context, str(args["brain"]), path)), "hash": sha256}
 
 
-async def ingest_by_platform(work: Work, args: Args) -> JsonObject:
+async def ingest_by_platform(context: StepContext, args: Args) -> JsonObject:
     """By the platform, which knows a file again by its bytes."""
     brain, upload = str(args["brain"]), args["upload"]
     # Where those keep it that name it as we do.
     path = f"raw/documents/{names.file_name(upload.name.rpartition('.')[0] or upload.name, upload.body)}.md"
 
     async def glimpse() -> JsonObject | None:
-        found = await _ingested(work, brain, path)
+        found = await _ingested(context, brain, path)
         return None if found is None else {**found, "hash": hashlib.sha256(upload.body).hexdigest()}
 
-    return await certain_by_asking(lambda: work.send(Op.INGEST_FILE, args), glimpse)
+    return await certain_by_asking(lambda: context.send(Op.INGEST_FILE, args), glimpse)
 
 
-async def ingest_by_server(work: Work, args: Args) -> JsonObject:
+async def ingest_by_server(context: StepContext, args: Args) -> JsonObject:
     """By the platform itself, which fetches the page: some would fetch from their own network, so look first."""
-    await work.vet(str(args["url"]))
-    result = await certain_by_asking(lambda: work.send(Op.INGEST_URL, args))
+    await context.vet(str(args["url"]))
+    result = await certain_by_asking(lambda: context.send(Op.INGEST_URL, args))
     if "hash" not in result and result.get("path"):
-        result = {**result, **await _hash(work, str(args["brain"]), str(result["path"]))}
+        result = {**result, **await _hash(context, str(args["brain"]), str(result["path"]))}
     return {"path": "server", "result": result}
 
 
-async def _hash(work: Work, brain: str, path: str) -> JsonObject:
+async def _hash(context: StepContext, brain: str, path: str) -> JsonObject:
     """Of what was stored; nothing where that cannot be read: it is stored all the same."""
     try:
-        body = await documents.read(work, brain, path)
+        body = await documents.read(context, brain, path)
     except (Absent, GatewayError):
         return {}
     return {} if body is None else {"hash": hashlib.sha256(body).hexdigest()}
 
 
-async def _ingested(work: Work, brain: str, path: str) -> JsonObject | None:
+async def _ingested(context: StepContext, brain: str, path: str) -> JsonObject | None:
     """What is known of an ingested document once it is found at its path; None where nothing is."""
     try:
-        found = (await work.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})).get("document")
+        found = (await context.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})).get("document")
     except GatewayError as error:
         if error.code == "not_found":
             return None
@@ -77,8 +76,8 @@ async def _ingested(work: Work, brain: str, path: str) -> JsonObject | None:
     return {"status": "completed", "document_id": document_id or path, "path": path, "reused": False}
 
 
-async def _text_of(content_type: str, body: bytes) -> bytes:
+async def _text_of(context: StepContext, upload: Upload) -> bytes:
     try:
-        return (await readable(Page("", content_type, body))).encode()
+        return (await context.text_of(upload.content_type, upload.body)).encode()
     except GatewayError as error:
         raise GatewayError("validation_error", f"The file cannot be read as text. {error.message}") from None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.operations import names, notes
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import GatewayError
 from gateway.operations.steps.session_log import are_one_call
 from gateway.operations.table import Args, JsonObject, Op
@@ -17,7 +17,7 @@ from gateway.operations.table import Args, JsonObject, Op
 _RECORD = ("id", "session_id", "role", "content", "created_at")
 
 
-async def tail_of(work: Work, session: Args, count: int) -> list[JsonObject]:
+async def tail_of(context: StepContext, session: Args, count: int) -> list[JsonObject]:
     """The last messages of a platform's session, oldest first.
 
     Raises:
@@ -25,7 +25,7 @@ async def tail_of(work: Work, session: Args, count: int) -> list[JsonObject]:
         GatewayError: it could not be asked.
     """
     try:
-        answer = await work.send(Op.LIST_MESSAGES, {**session, "limit": count})
+        answer = await context.send(Op.LIST_MESSAGES, {**session, "limit": count})
     except GatewayError as error:
         if error.code == "not_found":
             return []

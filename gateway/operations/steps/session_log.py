@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Final
 
 from gateway.operations import names
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
+from gateway.operations.ranking import moment
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import certain_once
-from gateway.operations.steps.ranking import moment
 from gateway.operations.table import JsonObject, Op
 
 ONE_CALL: Final = timedelta(minutes=10)
@@ -68,11 +68,11 @@ def are_one_call(one: object, other: object) -> bool:
     return abs(moment(other) - moment(one)) < ONE_CALL
 
 
-async def read_log(work: Work, brain: str, session_id: str) -> Log:
+async def read_log(context: StepContext, brain: str, session_id: str) -> Log:
     """The log of a session; an empty one where nothing was said yet."""
     log, once = Log(), _Once()
     said_at_close: object = 0
-    body = await documents.read(work, brain, names.session_log_path(work.caller, session_id))
+    body = await documents.read(context, brain, names.session_log_path(context.caller, session_id))
     for entry in _entries(body or b""):
         match entry.get("kind"):
             case "message" if "role" in entry and "content" in entry:
@@ -87,7 +87,7 @@ async def read_log(work: Work, brain: str, session_id: str) -> Log:
     return log
 
 
-async def append(work: Work, brain: str, path: str, lines: Sequence[bytes]) -> None:
+async def append(context: StepContext, brain: str, path: str, lines: Sequence[bytes]) -> None:
     """Add lines to a log.
 
     Raises:
@@ -98,11 +98,11 @@ async def append(work: Work, brain: str, path: str, lines: Sequence[bytes]) -> N
     body = b"\n" + b"".join(lines)
 
     async def send() -> bool:
-        await work.send(Op.APPEND_DOCUMENT, {"brain": brain, "path": path, "body": body})
+        await context.send(Op.APPEND_DOCUMENT, {"brain": brain, "path": path, "body": body})
         return True
 
     async def look() -> bool | None:
-        return body in (await documents.read(work, brain, path) or b"") or None
+        return body in (await documents.read(context, brain, path) or b"") or None
 
     # Should it arrive late, beside its repeat: what is there twice is read once.
     await certain_once(send, look, late_is_harmless=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gateway.operations import names, notes
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import certain_once
@@ -18,7 +18,7 @@ _RECENT = 50
 _CANNOT_TELL = "The platform could not say what was said in the session last. Nothing was appended."
 
 
-async def append_one_by_one(work: Work, args: Args) -> JsonObject:
+async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
     """Messages to the platform's own session, in order; only the last lets it extract. Stops at the first failure.
 
     Raises:
@@ -27,29 +27,29 @@ async def append_one_by_one(work: Work, args: Args) -> JsonObject:
     messages = args["messages"]
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
-    async with work.alone(f"session {args['session_id']} of {args['brain']}"):
+    async with context.alone(f"session {args['session_id']} of {args['brain']}"):
         appended: list[JsonObject] = []
         with _counted(appended, messages):
-            tail = await _known_tail(work, session, len(messages))
+            tail = await _known_tail(context, session, len(messages))
         there = beginning(tail or [], messages)
         appended += there
         for message in messages[len(there) :]:
             metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
             last = appended[-1] if appended else tail[-1] if tail else None
             with _counted(appended, messages):
-                record = await _appended(work, session, {**message, "metadata": metadata}, last, tail is not None)
+                record = await _appended(context, session, {**message, "metadata": metadata}, last, tail is not None)
             appended.append(record)
     return {"messages": [_without_metadata(record) for record in appended], **_reused(there, messages)}
 
 
-async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject] | None:
+async def _known_tail(context: StepContext, session: Args, count: int) -> list[JsonObject] | None:
     """What was said last; None where the platform does not tell, and nothing can be looked up.
 
     Raises:
         GatewayError: it tells, but not now. Not to append blindly: the call may be one that was cut before.
     """
     try:
-        return await tail_of(work, session, count)
+        return await tail_of(context, session, count)
     except Absent:
         return None
     except GatewayError as error:
@@ -61,15 +61,15 @@ async def _known_tail(work: Work, session: Args, count: int) -> list[JsonObject]
 
 
 async def _appended(
-    work: Work, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
+    context: StepContext, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
 ) -> JsonObject:
     """The record of one message, said once: where its answer is lost, the session is asked."""
 
     async def send() -> JsonObject:
-        return await work.send(Op.APPEND_MESSAGE, {**session, **message})
+        return await context.send(Op.APPEND_MESSAGE, {**session, **message})
 
     async def look() -> JsonObject | None:
-        return said_since(await tail_of(work, session, _RECENT), last, message)
+        return said_since(await tail_of(context, session, _RECENT), last, message)
 
     return await (certain_once(send, look) if can_look else send())
 
@@ -99,30 +99,30 @@ def _counted(appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> 
     raise error
 
 
-async def append_to_log(work: Work, args: Args) -> JsonObject:
+async def append_to_log(context: StepContext, args: Args) -> JsonObject:
     """Messages as lines of the log; what is worth keeping is extracted after the answer."""
     brain, session_id, messages = str(args["brain"]), str(args["session_id"]), args["messages"]
     call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
-    path = names.session_log_path(work.caller, session_id)
-    async with work.alone(f"{path} of {brain}"):
+    path = names.session_log_path(context.caller, session_id)
+    async with context.alone(f"{path} of {brain}"):
         appended: list[JsonObject] = []
         with _counted(appended, messages):
-            there = call.there((await read_log(work, brain, session_id)).messages)
+            there = call.there((await read_log(context, brain, session_id)).messages)
         appended += there
         entries = call.entries()[len(there) :]
         for part in parts([line(entry) for entry in entries]) if entries else ():
             with _counted(appended, messages):
-                await append(work, brain, path, part)
+                await append(context, brain, path, part)
             appended += entries[len(appended) - len(there) :][: len(part)]
-    extraction = await extract_later(work, brain, session_id)
+    extraction = await extract_later(context, brain, session_id)
     records = [record_of(entry) for entry in appended]
     return {"messages": records, "extraction": extraction, **_reused(there, messages)}
 
 
-async def close_by_log(work: Work, args: Args) -> JsonObject:
+async def close_by_log(context: StepContext, args: Args) -> JsonObject:
     """A reflection on what the log holds, written where it can be read back. Closing again changes nothing."""
     brain, session_id = str(args["brain"]), str(args["session_id"])
-    log = await read_log(work, brain, session_id)
+    log = await read_log(context, brain, session_id)
     if not log.messages:
         return {
             "session_id": session_id,
@@ -131,37 +131,37 @@ async def close_by_log(work: Work, args: Args) -> JsonObject:
             "ended_at": notes.now(),
         }
     if log.extracted < len(log.messages):
-        await extract_later(work, brain, session_id)
+        await extract_later(context, brain, session_id)
     if log.closed is not None:
         return log.closed
     messages = said(_last_that_fit(log.messages))
     # Under a name of ours: one make writes its reflection to a file of that name.
-    name = names.reflection_path(work.caller, session_id).removeprefix("reflections/").removesuffix(".md")
-    answer = await work.send(Op.REFLECT, {"brain": brain, "session_id": name, "messages": messages})
-    ended = await _ended(work, brain, session_id, answer.get("result"))
-    path = names.session_log_path(work.caller, session_id)
-    await append(work, brain, path, [line({"kind": "closed", "answer": ended, "messages": len(log.messages)})])
+    name = names.reflection_path(context.caller, session_id).removeprefix("reflections/").removesuffix(".md")
+    answer = await context.send(Op.REFLECT, {"brain": brain, "session_id": name, "messages": messages})
+    ended = await _ended(context, brain, session_id, answer.get("result"))
+    path = names.session_log_path(context.caller, session_id)
+    await append(context, brain, path, [line({"kind": "closed", "answer": ended, "messages": len(log.messages)})])
     return ended
 
 
-async def _ended(work: Work, brain: str, session_id: str, result: JsonObject | None) -> JsonObject:
+async def _ended(context: StepContext, brain: str, session_id: str, result: JsonObject | None) -> JsonObject:
     ended: JsonObject = {"session_id": session_id, "reflection_attempted": True, "ended_at": notes.now()}
     if result is None or (result.get("outcome") in (None, "", "unknown") and not result.get("summary")):
         return {**ended, "reflection_status": "no_result"}
-    path = result.get("path") or await _written(work, brain, session_id, result)
+    path = result.get("path") or await _written(context, brain, session_id, result)
     reflection = {"should_record_episode": False, **result, "path": path}
     return {**ended, "reflection_status": "completed", "reflection": reflection}
 
 
-async def _written(work: Work, brain: str, session_id: str, result: JsonObject) -> str:
+async def _written(context: StepContext, brain: str, session_id: str, result: JsonObject) -> str:
     """The reflection as a note, where the platform keeps none."""
-    path = names.reflection_path(work.caller, session_id)
+    path = names.reflection_path(context.caller, session_id)
     parts = [("Summary", result.get("summary")), ("Next time", result.get("retry_feedback"))]
     told = "".join(f"\n## {title}\n\n{text}\n" for title, text in parts if text)
     content = f"# Reflection on session {session_id}\n\nOutcome: {result.get('outcome')}\n{told}"
     document = {"title": f"Reflection on session {session_id}", "content": content, "front": {"type": "reflection"}}
     body = notes.rendered(document, notes.now())
-    await documents.write(work, brain, path, body)
+    await documents.write(context, brain, path, body)
     return path
 
 

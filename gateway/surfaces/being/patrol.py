@@ -14,8 +14,7 @@ from gateway.brain.notebook import Notebook, drafted, in_parallel
 from gateway.operations import names, scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Note
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.history import Fresh, History
@@ -91,7 +90,7 @@ class Patrol:
         if scopes.ADMIN not in call.caller.principal.scopes:
             return
         try:
-            await self._brain.consolidate(replace(call, scope=scopes.ADMIN), None)
+            await self._brain.serve(replace(call, scope=scopes.ADMIN), None, "consolidate", {})
         except GatewayError as error:
             log.info("patrol.skipped", step="consolidate", code=error.code)
 

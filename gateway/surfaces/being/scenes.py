@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from gateway.brain.notebook import Entry, Notebook, drafted, in_parallel
 from gateway.operations import names
 from gateway.operations.caller import Call
-from gateway.operations.notes import Note
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.memory import fields_of, scene_id
 from gateway.surfaces.being.schema import Scene

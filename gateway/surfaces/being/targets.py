@@ -8,8 +8,7 @@ from gateway.brain.notebook import Entry, Notebook, drafted
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Note
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import UpdateMemoryInput

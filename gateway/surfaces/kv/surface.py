@@ -11,8 +11,7 @@ from gateway.mcp.surface import Options, Surface, Use, tool
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Note, milliseconds
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note, milliseconds
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv import schema as schema
 from gateway.surfaces.kv import text as text

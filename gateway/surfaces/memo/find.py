@@ -7,7 +7,7 @@ from typing import Final
 from gateway.brain.notebook import MOST_FOUND, Entry, Notebook
 from gateway.operations.caller import Call
 from gateway.operations.notes import Note, milliseconds
-from gateway.operations.steps.ranking import lexical_score, score_of
+from gateway.operations.ranking import lexical_score, score_of
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import as_memo
 

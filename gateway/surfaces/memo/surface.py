@@ -13,8 +13,7 @@ from gateway.mcp.surface import Options, Surface, Use, tool
 from gateway.operations import names
 from gateway.operations.caller import LOCAL, Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Note
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo import metadata as metadata
 from gateway.surfaces.memo import schema as schema

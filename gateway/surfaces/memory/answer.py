@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 from gateway.operations.errors import GatewayError, StreamBroken
 from gateway.operations.table import JsonObject
-from gateway.operations.wait_timer import Watch
+from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory.fields import only
 
 # Fields of the contract, with what stands where a platform says nothing.
@@ -78,14 +78,14 @@ class Answer:
         )
 
 
-async def taken(sending: Awaitable[None], watch: Watch) -> None:
+async def taken(sending: Awaitable[None], timer: WaitTimer) -> None:
     """Until the client has room for what is sent to it.
 
     Raises:
         StreamBroken: it has had none for too long.
     """
     try:
-        await watch.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)
+        await timer.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)
     except TimeoutError as error:
         raise StreamBroken("timeout", "The client stopped taking the answer.") from error
 

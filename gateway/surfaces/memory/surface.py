@@ -12,13 +12,12 @@ from gateway.mcp.surface import Surface, Use, idempotency_key, tool
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError, StreamBroken
 from gateway.operations.names import slug
-from gateway.operations.table import JsonObject
-from gateway.operations.wait_timer import Watch
+from gateway.operations.table import JsonObject, Upload
+from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory import schema as schema
 from gateway.surfaces.memory import text as text
 from gateway.surfaces.memory.answer import Answer, taken
 from gateway.surfaces.memory.fields import filled
-from gateway.upstream.dialects.dialect import Upload
 
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
@@ -50,7 +49,7 @@ class Memory(Surface):
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
-        return _searched(await self._brain.search(call, args.brain, query), args.query, call)
+        return _searched(await self._brain.serve(call, args.brain, "search", query), args.query, call)
 
     @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
@@ -114,7 +113,7 @@ class Memory(Surface):
 
     @tool(schema.CONSOLIDATE, Use("consolidate"))
     async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> Result:
-        result = await self._brain.consolidate(call, args.brain)
+        result = await self._brain.serve(call, args.brain, "consolidate", {})
         return Result(_noted("Consolidation done.", call), {"result": result} | _stored(call))
 
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
@@ -133,11 +132,11 @@ class Memory(Surface):
         session, answer = get_context().session, Answer()
         query = {"query": args.query, "top_k": args.top_k}
         try:
-            async with Watch() as watch, aclosing(self._brain.ask(call, args.brain, query)) as frames:
+            async with WaitTimer() as timer, aclosing(self._brain.ask(call, args.brain, query)) as frames:
                 async for frame in frames:
                     if (delta := answer.take(frame)) is not None:
                         # The session's own method: integers stay integers, and it is silent without a token.
-                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta), watch)
+                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
         return Result(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())

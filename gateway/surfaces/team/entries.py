@@ -7,8 +7,7 @@ from typing import Final
 
 from gateway.brain.notebook import Entry, drafted
 from gateway.operations import names
-from gateway.operations.notes import Note, milliseconds, understood
-from gateway.operations.steps.note_writes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note, milliseconds, understood
 from gateway.operations.table import JsonObject
 from gateway.surfaces.team.schema import TYPES, RememberInput, is_key
 from gateway.surfaces.team.scopes import Place

@@ -14,10 +14,10 @@ import structlog
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.table import JsonObject, Op
+from gateway.operations.table import JsonObject, Op, Probe
 from gateway.upstream.detect.refusal import from_refusal, problem_of
 from gateway.upstream.detect.verdict import Fingerprint, Verdict, fingerprint, names_no_route
-from gateway.upstream.dialects.dialect import Dialect, Route, json_object, parsed_json
+from gateway.upstream.dialects.dialect import Dialect, Route, json_object, parse_json
 
 log = structlog.get_logger()
 
@@ -29,20 +29,8 @@ _BRAINS: Final = "/v1/brains"
 # Answers of a gatekeeper: they say nothing about what is behind the gate.
 _GATEKEEPERS: Final = frozenset({401, 407, 408, 425, 429})
 _TOOK_IT: Final = frozenset({400, 413, 415, 422})
-# Tried on a brain that exists: with nothing in them, these change nothing.
-_HARMLESS: Final = (
-    Op.SEARCH,
-    Op.CREATE_DOCUMENT,
-    Op.ASK,
-    Op.INGEST_FILE,
-    Op.INGEST_TEXT,
-    Op.INGEST_URL,
-    Op.EXTRACT,
-    Op.REFLECT,
-)
-
 Answer = tuple[httpx.Response, bytes]
-Probe = Callable[[Call, str, str], Awaitable[Answer]]
+Prober = Callable[[Call, str, str], Awaitable[Answer]]
 """Sends a method and a path, with nothing in it. Raises GatewayError when no answer comes."""
 
 
@@ -50,7 +38,7 @@ class Detector:
     """Finds out once, for everyone who waits, and keeps what it found until it proves wrong."""
 
     def __init__(
-        self, dialects: Sequence[Dialect], probe: Probe, *, clock: Callable[[], float] = time.monotonic
+        self, dialects: Sequence[Dialect], probe: Prober, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._dialects = dialects
         self._probe = probe
@@ -68,7 +56,7 @@ class Detector:
         if self.known is not None and self.known.until > self._clock():
             return self.known
         try:
-            return await self._found_out(call)
+            return await self._find_out(call)
         except GatewayError as error:
             if self.known is None:
                 raise GatewayError(
@@ -76,16 +64,16 @@ class Detector:
                 ) from error
             return self.known
 
-    async def examined(self, call: Call) -> Verdict:
+    async def examine(self, call: Call) -> Verdict:
         """What is known once every route was looked at, also of a platform whose dialect was given.
 
         Raises:
             GatewayError: the platform cannot be reached, or lets nobody in.
         """
         verdict = await self.verdict(call)
-        return verdict if verdict.nowhere or len(self._dialects) > 1 else await self._found_out(call)
+        return verdict if verdict.nowhere or len(self._dialects) > 1 else await self._find_out(call)
 
-    async def corrected(self, call: Call, verdict: Verdict, route: Route) -> Verdict:
+    async def correct(self, call: Call, verdict: Verdict, route: Route) -> Verdict:
         """What to believe now that a route answered as if it were not there.
 
         Raises:
@@ -111,8 +99,7 @@ class Detector:
 
     async def _has_brain(self, call: Call, verdict: Verdict) -> bool:
         """Whether a route that other brains have is there for the brain of this call, as far as can be told."""
-        harmless = (verdict.dialect.routes[op] for op in _HARMLESS if op in verdict.dialect.routes)
-        known = next((route for route in harmless if route.name in verdict.present), None)
+        known = next((route for route in _probed_empty([verdict.dialect]) if route.name in verdict.present), None)
         if known is None or call.brain is None:
             return True
         answer = await self._probe(call, known.method, known.fill({"brain": call.brain}))
@@ -128,14 +115,14 @@ class Detector:
         if self.known is not None and self._clock() - self.known.since > _DOUBT_SECONDS:
             self.distrust()
 
-    async def _found_out(self, call: Call) -> Verdict:
+    async def _find_out(self, call: Call) -> Verdict:
         """One search for all who wait; it goes on when the one who began it leaves."""
         if self._running is None:
             self._running = asyncio.ensure_future(Search(self._dialects, self._probe, call, self._clock).verdict())
-            self._running.add_done_callback(self._ended)
+            self._running.add_done_callback(self._end)
         return await asyncio.shield(self._running)
 
-    def _ended(self, running: "asyncio.Future[Verdict]") -> None:
+    def _end(self, running: "asyncio.Future[Verdict]") -> None:
         self._running = None
         if running.cancelled() or (len(self._dialects) == 1 and running.exception() is not None):
             return
@@ -151,7 +138,7 @@ class Detector:
 class Search:
     """One round of detection."""
 
-    def __init__(self, dialects: Sequence[Dialect], probe: Probe, call: Call, clock: Callable[[], float]) -> None:
+    def __init__(self, dialects: Sequence[Dialect], probe: Prober, call: Call, clock: Callable[[], float]) -> None:
         self._dialects = dialects
         self._probe = probe
         self._call = call
@@ -173,11 +160,11 @@ class Search:
         """What a brain that cannot exist shows; None when that is not enough, because no route said that it is not."""
         ghost = f"ghost-{secrets.token_hex(8)}"
         nowhere = await self._nowhere(ghost)
-        answers = await self._tried(ghost, (route for dialect in self._dialects for route in dialect.routes.values()))
+        answers = await self._try_all(ghost, (route for dialect in self._dialects for route in _probed(dialect)))
         there = {name for name, answer in answers.items() if _is_there(answer, nowhere)}
         is_missed = any(_misses_the_brain(answers[name]) for name in there)
         if is_missed or (there and _first_id(brains or []) is None):
-            return self._judged(brains, there, answers, nowhere)
+            return self._judge(brains, there, answers, nowhere)
         if not there:
             _raise_if_gated(answers)
         if brains is None:
@@ -192,12 +179,11 @@ class Search:
             soon = self._clock() + _PROVISIONAL_SECONDS
             return Verdict(self._dialect(set(), brains), clock=self._clock, until=soon)
         nowhere = await self._nowhere(brain)
-        harmless = (dialect.routes[op] for dialect in self._dialects for op in _HARMLESS if op in dialect.routes)
-        answers = await self._tried(brain, harmless)
+        answers = await self._try_all(brain, _probed_empty(self._dialects))
         there = self._seen | {name for name, answer in answers.items() if _took_it(answer, nowhere)}
-        return self._judged(brains, there, answers, nowhere, blurred=bool(self._on_ghost & nowhere))
+        return self._judge(brains, there, answers, nowhere, blurred=bool(self._on_ghost & nowhere))
 
-    def _judged(
+    def _judge(
         self,
         brains: list[JsonObject] | None,
         there: set[str],
@@ -217,13 +203,13 @@ class Search:
         Raises:
             GatewayError: it lets nobody in, or cannot be reached.
         """
-        response, body = await self._sent("GET", _BRAINS)
+        response, body = await self._send("GET", _BRAINS)
         if response.status_code in {404, 405, 501}:
             return None
         if response.status_code >= 300:
             raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
         try:
-            items = (json_object(parsed_json(body)) or {}).get("items")
+            items = (json_object(parse_json(body)) or {}).get("items")
         except ValueError:
             items = None
         if not isinstance(items, list):
@@ -234,24 +220,24 @@ class Search:
         """How a path is answered that no route has."""
         nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
         path = Route("POST", "/v1/brains/{brain}/{nonsense}").fill(nonsense)
-        answers = await asyncio.gather(*(self._sent(method, path) for method in ("POST", "GET")))
+        answers = await asyncio.gather(*(self._send(method, path) for method in ("POST", "GET")))
         for response, body in answers:
             if not _is_evidence(response):
                 raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
         return frozenset(fingerprint(*answer) for answer in answers)
 
-    async def _tried(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
+    async def _try_all(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
         """The answer of each route; the failure where none came."""
-        distinct = {route.name: route for route in routes if route.probed and "{brain}" in route.path}
+        distinct = {route.name: route for route in routes if "{brain}" in route.path}
         args = {"brain": brain, "session_id": "ghost"}
-        sent = (self._sent(route.method, route.fill(args)) for route in distinct.values())
+        sent = (self._send(route.method, route.fill(args)) for route in distinct.values())
         answers = await asyncio.gather(*sent, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException) and not isinstance(answer, GatewayError):
                 raise answer
         return dict(zip(distinct, answers, strict=True))  # type: ignore[arg-type]  # the rest was raised above
 
-    async def _sent(self, method: str, path: str) -> Answer:
+    async def _send(self, method: str, path: str) -> Answer:
         async with self._gate:
             self._requests += 1
             return await self._probe(self._call, method, path)
@@ -260,7 +246,7 @@ class Search:
         self, there: set[str], brains: list[JsonObject] | None, nowhere: frozenset[Fingerprint] = frozenset()
     ) -> Dialect:
         """The dialect most of whose own routes are there; when in doubt, the one in which brains are listed."""
-        looked_for = {d.name: {r.name for r in d.routes.values() if r.probed} for d in self._dialects}
+        looked_for = {d.name: {route.name for route in _probed(d)} for d in self._dialects}
         shared = set.intersection(*looked_for.values())
 
         def likelihood(dialect: Dialect) -> tuple[float, bool]:
@@ -270,6 +256,17 @@ class Search:
         best = max(self._dialects, key=likelihood)
         is_plain = {media_type for _, media_type, _ in nowhere} == {"text/plain"}
         return best.plain if best.plain is not None and is_plain else best
+
+
+def _probed(dialect: Dialect) -> list[Route]:
+    """The routes that are looked for beforehand; the others are learned on use."""
+    return [route for op, route in dialect.routes.items() if op.probe is not Probe.NEVER]
+
+
+def _probed_empty(dialects: Iterable[Dialect]) -> list[Route]:
+    """The routes that may be tried on a brain that exists: with nothing in them, they change nothing."""
+    # In the order of the table: what is most likely to be there is tried first.
+    return [dialect.routes[op] for dialect in dialects for op in Op if op.probe is Probe.EMPTY and op in dialect.routes]
 
 
 def _is_evidence(response: httpx.Response) -> bool:

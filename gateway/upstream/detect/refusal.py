@@ -8,8 +8,8 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from gateway.operations.errors import Doubt, GatewayError, Unsure
-from gateway.operations.table import READS, STORES, JsonObject, Op
-from gateway.upstream.dialects.dialect import json_object, parsed_json
+from gateway.operations.table import JsonObject, Op
+from gateway.upstream.dialects.dialect import json_object, parse_json
 
 _CODE_BY_STATUS = {
     400: "validation_error",
@@ -57,7 +57,7 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
     if "json" not in response.headers.get("content-type", ""):
         return None
     try:
-        return json_object(parsed_json(body))
+        return json_object(parse_json(body))
     except ValueError:
         return None
 
@@ -111,12 +111,12 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
 
 def _doubt(op: Op, status: int, failure: GatewayError) -> Doubt | None:
     """Why a failure may hide that a write was made; None where it does not."""
-    if op in READS or op is Op.ASK or status < 500 or failure.code in _PLAIN_CODES:
+    if not op.writes or status < 500 or failure.code in _PLAIN_CODES:
         return None
     if status in _LOST_ON_THE_WAY:
         return Doubt.LATE if status == 504 else Doubt.LOST
     is_told_to_wait = status == 503 and failure.retry_after_seconds is not None
-    return Doubt.ANSWERED if op in STORES and not is_told_to_wait else None
+    return Doubt.ANSWERED if op.stores and not is_told_to_wait else None
 
 
 def retry_after(header: str | None) -> int | None:

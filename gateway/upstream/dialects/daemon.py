@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.operations.errors import GatewayError, StreamBroken
-from gateway.operations.table import Args, JsonObject, JsonValue, Op
+from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 from gateway.upstream.dialects.citations import LOOKED_AT, Span, cited
-from gateway.upstream.dialects.dialect import Body, Dialect, Frames, Route, Upload
+from gateway.upstream.dialects.dialect import Body, Dialect, Frames, Route
 from gateway.upstream.dialects.spelling import number, objects, snake_keys, text
 from gateway.upstream.dialects.store import BRAIN, STORE
 

@@ -8,22 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from gateway.operations.table import Args, JsonObject, JsonValue, Op
+from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 
 Frames = AsyncGenerator[JsonObject, None]
 
 # What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
 _DEEPEST = 100
 _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file part of a multipart body."""
-
-    name: str
-    content_type: str
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +72,6 @@ class Route:
     encode: Encoder = as_empty_object
     decode: Decoder = unchanged
     reframe: Reframe = as_they_come
-    probed: bool = True
-    """Whether it is looked for beforehand; otherwise it is learned on use."""
 
     @property
     def name(self) -> str:
@@ -95,16 +84,13 @@ class Route:
         Callers check ids first (`names.checked_id`); refusing dot segments here is the second lock,
         because an HTTP client silently resolves `..` wherever it is let through.
         """
-        return "/".join(_filled(segment, args) for segment in self.path.split("/"))
-
-
-def _filled(segment: str, args: Args) -> str:
-    if not segment.startswith("{"):
-        return segment
-    value = quote(str(args[segment[1:-1]]), safe="")
-    if value in {"", ".", ".."}:
-        raise ValueError("an empty or a dot segment reached a URL")
-    return value
+        segments = self.path.split("/")
+        for place, segment in enumerate(segments):
+            if segment.startswith("{"):
+                value = segments[place] = quote(str(args[segment[1:-1]]), safe="")
+                if value in {"", ".", ".."}:
+                    raise ValueError("an empty or a dot segment reached a URL")
+        return "/".join(segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +113,7 @@ def json_object(answer: Any) -> JsonObject | None:
     return answer if isinstance(answer, dict) else None
 
 
-def parsed_json(text: bytes | str) -> JsonValue:
+def parse_json(text: bytes | str) -> JsonValue:
     """A platform's JSON that can be passed on.
 
     Raises:

@@ -28,8 +28,7 @@ PLATFORM = Dialect(
         Op.INGEST_FILE: Route("POST", BRAIN + "/documents/ingest/file", as_upload),
         Op.INGEST_URL: Route("POST", BRAIN + "/documents/ingest/url", as_json("url")),
         Op.APPEND_MESSAGE: Route("POST", _SESSION + "/messages", as_json("role", "content", "metadata")),
-        # Beside the one above: it has no probe of its own.
-        Op.LIST_MESSAGES: Route("GET", _SESSION + "/messages", as_query(limit="limit"), probed=False),
+        Op.LIST_MESSAGES: Route("GET", _SESSION + "/messages", as_query(limit="limit")),
         Op.CLOSE_SESSION: Route("POST", _SESSION + "/close"),
         Op.CONSOLIDATE: Route("POST", BRAIN + "/consolidate"),
         Op.COMPILE: Route("POST", BRAIN + "/compile"),

@@ -34,8 +34,7 @@ STORE: Mapping[Op, Route] = {
     Op.LIST_DOCUMENTS: Route("GET", _DOCUMENTS, _as_listing),
     Op.WRITE_DOCUMENT: Route("PUT", _DOCUMENTS, as_content),
     Op.APPEND_DOCUMENT: Route("POST", _DOCUMENTS + "/append", as_content),
-    # Beside the ones above: they have no probe of their own.
-    Op.RENAME_DOCUMENT: Route("POST", _DOCUMENTS + "/rename", _as_rename, probed=False),
-    Op.DELETE_DOCUMENT: Route("DELETE", _DOCUMENTS, as_query(path="path"), probed=False),
+    Op.RENAME_DOCUMENT: Route("POST", _DOCUMENTS + "/rename", _as_rename),
+    Op.DELETE_DOCUMENT: Route("DELETE", _DOCUMENTS, as_query(path="path")),
     Op.BATCH_WRITE: Route("POST", _DOCUMENTS + "/batch-ops", _as_batch),
 }

@@ -19,9 +19,10 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import Op
 from gateway.upstream import retry
 from gateway.upstream.credentials import Endpoint
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.pipeline import Upstream
 from tests.gateway.operations.steps.inmemory import hurry
 from tests.served import listening
 from tests.upstreams import Answer, Scripted
@@ -68,7 +69,7 @@ async def test_a_slug_is_tried_by_id_on_a_platform_that_takes_ids_alone() -> Non
         "GET /v1/brains/brn_2/search": lambda _request: found,
     }
     async with opened(answers) as (brain, platform):
-        assert await brain.search(Call(), "desk", {"query": "x"}) == found
+        assert await brain.serve(Call(), "desk", "search", {"query": "x"}) == found
         assert platform.requests == ["GET /v1/brains/desk/search", "GET /v1/brains", "GET /v1/brains/brn_2/search"]
 
 
@@ -76,7 +77,7 @@ async def test_a_brain_that_is_nowhere_stays_no_brain() -> None:
     answers = {"GET /v1/brains": lambda _request: BRAINS, "GET /v1/brains/other/search": NO_BRAIN}
     async with opened(answers) as (brain, _):
         with pytest.raises(GatewayError) as caught:
-            await brain.search(Call(), "other", {"query": "x"})
+            await brain.serve(Call(), "other", "search", {"query": "x"})
         assert caught.value.code == "no_brain"
 
 
@@ -87,17 +88,17 @@ async def test_the_first_brain_is_looked_up_once_in_a_while() -> None:
     }
     async with opened(answers) as (brain, platform):
         for _ in range(3):
-            await brain.search(Call(), None, {"query": "x"})
+            await brain.serve(Call(), None, "search", {"query": "x"})
         assert platform.requests.count("GET /v1/brains") == 1
-        other = Call(Caller(subject="somebody else"))
-        await brain.search(other, None, {"query": "x"})
+        other = Call(Caller(partition="somebody else"))
+        await brain.serve(other, None, "search", {"query": "x"})
         assert platform.requests.count("GET /v1/brains") == 2
 
 
 async def test_without_any_brain_there_is_no_brain() -> None:
     async with opened({"GET /v1/brains": lambda _request: {"items": []}}) as (brain, _):
         with pytest.raises(GatewayError) as caught:
-            await brain.search(Call(), None, {"query": "x"})
+            await brain.serve(Call(), None, "search", {"query": "x"})
         assert caught.value.code == "no_brain"
 
 
@@ -122,7 +123,7 @@ async def test_a_brain_list_that_is_none_is_an_upstream_error() -> None:
 async def test_consolidation_falls_back_to_compiling_when_the_route_is_absent() -> None:
     async with opened({"POST /v1/brains/main/compile": lambda _request: {"compiled": 3}}) as (brain, platform):
         call = Call()
-        assert await brain.consolidate(call, "main") == {"compiled": 3}
+        assert await brain.serve(call, "main", "consolidate", {}) == {"compiled": 3}
         assert platform.requests == ["POST /v1/brains/main/consolidate", "POST /v1/brains/main/compile"]
         assert call.route == "POST /v1/brains/{brain}/compile"
 
@@ -134,7 +135,7 @@ async def test_a_failure_is_no_absence() -> None:
     }
     async with opened(answers) as (brain, platform):
         with pytest.raises(GatewayError) as caught:
-            await brain.consolidate(Call(), "main")
+            await brain.serve(Call(), "main", "consolidate", {})
         assert caught.value.code == "upstream_error"
         assert platform.requests == ["POST /v1/brains/main/consolidate"]
 
@@ -142,7 +143,7 @@ async def test_a_failure_is_no_absence() -> None:
 async def test_what_no_route_can_do_is_not_implemented() -> None:
     async with opened({}) as (brain, platform):
         with pytest.raises(GatewayError) as caught:
-            await brain.consolidate(Call(), "main")
+            await brain.serve(Call(), "main", "consolidate", {})
         assert caught.value.code == "not_implemented"
         assert len(platform.requests) == 2
 
@@ -308,11 +309,11 @@ async def test_a_new_brain_is_seen_at_once_whoever_listed_the_brains_meanwhile()
     async with opened(answers) as (brain, platform):
         creating = asyncio.ensure_future(brain.create_brain(Call(), "Desk", None, "private"))
         assert await asyncio.to_thread(arrived.wait, 20)
-        await brain.search(Call(), None, {"query": "x"})
+        await brain.serve(Call(), None, "search", {"query": "x"})
         may_answer.set()
         await creating
         call = Call()
-        await brain.search(call, None, {"query": "x"})
+        await brain.serve(call, None, "search", {"query": "x"})
         assert call.brain_note is not None
         assert "the first of 2" in call.brain_note
         assert platform.requests.count("GET /v1/brains") == 2
@@ -458,9 +459,9 @@ async def test_a_default_brain_that_does_not_exist_is_named() -> None:
     answers = {"GET /v1/brains": lambda _request: BRAINS, "GET /v1/brains/gone/search": NO_BRAIN}
     async with opened(answers, default="gone") as (brain, _):
         with pytest.raises(GatewayError) as caught:
-            await brain.search(Call(), None, {"query": "x"})
+            await brain.serve(Call(), None, "search", {"query": "x"})
         assert caught.value.code == "no_brain"
         assert "There is no brain gone" in caught.value.message
         with pytest.raises(GatewayError) as named:
-            await brain.search(Call(), "gone", {"query": "x"})
+            await brain.serve(Call(), "gone", "search", {"query": "x"})
         assert "default" not in named.value.message

@@ -11,9 +11,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.brain import finishing
+from gateway.brain import background
+from gateway.brain.background import Background
 from gateway.brain.brain import Brain
-from gateway.brain.finishing import Finishing
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.upstream.credentials import Endpoint
@@ -58,40 +58,40 @@ async def complaints() -> list[dict[str, Any]]:
 
 
 async def test_an_operation_that_is_waited_for_has_its_outcome() -> None:
-    operation, running = Operation(), Finishing()
+    operation, running = Operation(), Background()
     operation.may_end.set()
-    assert await running.run(operation(), lambda: True) == "stored"
+    assert await running.finish(operation(), lambda: True) == "stored"
     with pytest.raises(GatewayError, match="conflict"):
-        await running.run(operation(GatewayError("conflict")), lambda: True)
-    assert running._running == set()
+        await running.finish(operation(GatewayError("conflict")), lambda: True)
+    assert running._finishing == set()
 
 
 async def test_who_leaves_before_anything_was_written_takes_it_along() -> None:
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(), lambda: False))
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(), lambda: False))
     await operation.begun.wait()
     await left(task)
     await running.drain(5)
     assert operation.end == "stopped"
-    assert running._running == set()
+    assert running._finishing == set()
 
 
 async def test_who_leaves_after_something_was_written_leaves_it_to_be_done(complaints: list[dict[str, Any]]) -> None:
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(), lambda: True))
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(), lambda: True))
     await operation.begun.wait()
     await left(task)
     assert operation.end == "not yet"
     operation.may_end.set()
     await running.drain(5)
     assert operation.end == "done"
-    assert running._running == set()
+    assert running._finishing == set()
     assert complaints == []
 
 
 async def test_whether_something_was_written_is_asked_when_the_caller_leaves() -> None:
-    operation, running, written = Operation(), Finishing(), list[int]()
-    task = asyncio.create_task(running.run(operation(), lambda: bool(written)))
+    operation, running, written = Operation(), Background(), list[int]()
+    task = asyncio.create_task(running.finish(operation(), lambda: bool(written)))
     await operation.begun.wait()
     written.append(1)
     await left(task)
@@ -101,8 +101,8 @@ async def test_whether_something_was_written_is_asked_when_the_caller_leaves() -
 
 
 async def test_a_failure_that_nobody_waits_for_disturbs_nobody(complaints: list[dict[str, Any]]) -> None:
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(RuntimeError("late")), lambda: True))
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(RuntimeError("late")), lambda: True))
     await operation.begun.wait()
     await left(task)
     operation.may_end.set()
@@ -113,9 +113,9 @@ async def test_a_failure_that_nobody_waits_for_disturbs_nobody(complaints: list[
 
 
 async def test_what_takes_too_long_after_its_caller_left_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finishing, "GRACE_SECONDS", 0.01)
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(), lambda: True))
+    monkeypatch.setattr(background, "GRACE_SECONDS", 0.01)
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(), lambda: True))
     await operation.begun.wait()
     await left(task)
     await running.drain(5)
@@ -123,9 +123,9 @@ async def test_what_takes_too_long_after_its_caller_left_is_stopped(monkeypatch:
 
 
 async def test_what_is_waited_for_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finishing, "GRACE_SECONDS", 0.0)
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(), lambda: True))
+    monkeypatch.setattr(background, "GRACE_SECONDS", 0.0)
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(), lambda: True))
     await operation.begun.wait()
     for _ in range(5):
         await asyncio.sleep(0)
@@ -134,9 +134,9 @@ async def test_what_is_waited_for_may_take_its_time(monkeypatch: pytest.MonkeyPa
 
 
 async def test_draining_waits_for_what_is_under_way() -> None:
-    operation, running = Operation(), Finishing()
+    operation, running = Operation(), Background()
     await running.drain(5)
-    task = asyncio.create_task(running.run(operation(), lambda: True))
+    task = asyncio.create_task(running.finish(operation(), lambda: True))
     await operation.begun.wait()
     draining = asyncio.create_task(running.drain(30))
     await asyncio.sleep(0)
@@ -147,8 +147,8 @@ async def test_draining_waits_for_what_is_under_way() -> None:
 
 
 async def test_draining_waits_no_longer_than_it_is_told() -> None:
-    operation, running = Operation(), Finishing()
-    task = asyncio.create_task(running.run(operation(), lambda: True))
+    operation, running = Operation(), Background()
+    task = asyncio.create_task(running.finish(operation(), lambda: True))
     await operation.begun.wait()
     await running.drain(0)
     assert operation.end == "stopped"
@@ -231,7 +231,7 @@ async def test_a_search_is_dropped_with_its_caller() -> None:
         return Response()
 
     async with opened({"GET /v1/brains/main/search": wait_for_the_end}) as (brain, _):
-        task = asyncio.create_task(brain.search(Call(), "main", {"query": "x"}))
+        task = asyncio.create_task(brain.serve(Call(), "main", "search", {"query": "x"}))
         assert await asyncio.to_thread(arrived.wait, 20)
         await left(task)
         assert await asyncio.to_thread(gone.wait, 20)

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, ValidationError
 
 from gateway.app import gateway
 from gateway.config.settings import BadSetting, Settings, load
-from gateway.upstream.pipeline import Deadlines
+from gateway.upstream.deadlines import Deadlines
 
 URL_RULE = "must be a plain http:// or https:// URL, for example https://platform.example."
 BRAIN_RULE = (

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from gateway.operations.chains import CHAINS, Chain, Step, foreseen, serve
-from gateway.operations.context import Work
+from gateway.operations.chains import CHAINS, Chain, Step, foresee, serve
+from gateway.operations.context import StepContext
 from gateway.operations.errors import CATALOGUE, Absent, GatewayError
+from gateway.operations.notes import Draft
 from gateway.operations.steps import documents, sessions
-from gateway.operations.steps.note_writes import Draft
-from gateway.operations.table import READS, Args, JsonObject, Op
-from gateway.upstream.dialects.dialect import Upload
+from gateway.operations.table import Args, JsonObject, Op, Upload
 from tests.gateway.operations.steps.inmemory import BRAIN, Answer, Fault, InMemory, hurry, lost, refusal
 
 HITS: JsonObject = {"hits": [{"path": "a.md", "score": 1.0}]}
@@ -88,12 +87,13 @@ async def session_begun(work: InMemory) -> InMemory:
     kept, work.lacks = work.lacks, set()
     await sessions.append_to_log(work, {"brain": BRAIN, **ARGS["append_messages"]})
     work.lacks = kept
+    work.wrote = False
     work.sent.clear()
     work.made.clear()
     return work
 
 
-async def served(operation: str, work: Work, **other: Any) -> tuple[JsonObject, Step]:
+async def served(operation: str, work: StepContext, **other: Any) -> tuple[JsonObject, Step]:
     return await serve(CHAINS[operation], {**ARGS[operation], "brain": BRAIN, **other}, work)
 
 
@@ -174,7 +174,7 @@ async def test_no_failure_moves_a_chain_on(operation: str, code: str) -> None:
 
 
 async def test_a_step_that_does_not_apply_is_not_begun() -> None:
-    async def never(_work: Work, _args: Args) -> JsonObject:
+    async def never(_work: StepContext, _args: Args) -> JsonObject:
         raise AssertionError("it does not apply")
 
     chain = (Step(Op.ASK, when=lambda _args: False, run=never), Step(Op.SEARCH))
@@ -183,7 +183,7 @@ async def test_a_step_that_does_not_apply_is_not_begun() -> None:
 
 
 async def test_a_step_that_lacks_one_of_its_routes_is_not_begun() -> None:
-    async def never(_work: Work, _args: Args) -> JsonObject:
+    async def never(_work: StepContext, _args: Args) -> JsonObject:
         raise AssertionError("it cannot be ended")
 
     chain = (Step(Op.ASK, also=(Op.EXTRACT,), run=never), Step(Op.SEARCH))
@@ -323,7 +323,7 @@ async def test_whatever_is_absent_what_would_serve_is_known_before(operation: st
     for lacking in subsets(routes(chain)):
         work = await session_begun(platform(*lacking))
         args = {**ARGS[operation], "brain": BRAIN}
-        expected, missing = await foreseen(chain, args, work)
+        expected, missing = await foresee(chain, args, work)
         assert set(missing) <= set(lacking)
         assert work.sent == []
         step, code = await outcome(serve(chain, args, work))
@@ -336,7 +336,7 @@ async def test_whatever_is_absent_what_would_serve_is_known_before(operation: st
 
 
 def writes(ops: list[Op]) -> set[Op]:
-    return set(ops) - READS - {Op.FETCH_PAGE}
+    return {op for op in ops if op.writes}
 
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["answered", "answers lost"])
@@ -353,7 +353,7 @@ async def test_after_a_write_no_absence_leads_to_a_write_by_another_step(operati
                 if answer_lost:
                     for written in writes(list(Op)):
                         work.fails(written, lost(done=True))
-                work.fails(op, *([lost(done=True)] * use if answer_lost and op not in READS else []))
+                work.fails(op, *([lost(done=True)] * use if answer_lost and op.writes else []))
                 work.faults.setdefault(op, []).append(Fault(Absent(), passed_over=0 if answer_lost else use))
                 _, code = await outcome(served(operation, work))
                 assert code in {None, "not_implemented", "outcome_unknown", "upstream_error"} | looked_into
@@ -363,7 +363,7 @@ async def test_after_a_write_no_absence_leads_to_a_write_by_another_step(operati
 
 
 async def test_an_absence_after_something_was_written_says_that_a_part_may_be_stored() -> None:
-    async def halfway(work: Work, args: Args) -> JsonObject:
+    async def halfway(work: StepContext, args: Args) -> JsonObject:
         await work.send(Op.WRITE_DOCUMENT, {"path": "a.md", "body": b"x"})
         return await work.send(Op.APPEND_DOCUMENT, args)
 
@@ -377,7 +377,7 @@ async def test_an_absence_after_something_was_written_says_that_a_part_may_be_st
 
 @pytest.mark.parametrize("code", sorted(set(CATALOGUE) - {"outcome_unknown"}))
 async def test_an_absence_after_a_write_that_was_refused_moves_on(code: str) -> None:
-    async def tries(work: Work, args: Args) -> JsonObject:
+    async def tries(work: StepContext, args: Args) -> JsonObject:
         assert (await refusal(work.send(Op.WRITE_DOCUMENT, args))).code == code
         return await work.send(Op.APPEND_DOCUMENT, args)
 

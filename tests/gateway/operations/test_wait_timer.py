@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.operations.wait_timer import Watch
+from gateway.operations.wait_timer import WaitTimer
 
 SOON, LONG = 0.05, 30.0
 
@@ -20,48 +20,48 @@ async def after(seconds: float) -> str:
 
 
 async def test_what_comes_in_time_comes() -> None:
-    async with Watch() as watch:
-        assert await watch.wait(after(0), at(LONG)) == "came"
+    async with WaitTimer() as timer:
+        assert await timer.wait(after(0), at(LONG)) == "came"
 
 
 async def test_what_comes_late_does_not() -> None:
-    async with Watch() as watch:
+    async with WaitTimer() as timer:
         with pytest.raises(TimeoutError):
-            await watch.wait(after(LONG), at(SOON))
+            await timer.wait(after(LONG), at(SOON))
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
 
 
 async def test_a_time_that_is_past_is_late() -> None:
-    async with Watch() as watch:
+    async with WaitTimer() as timer:
         with pytest.raises(TimeoutError):
-            await watch.wait(after(LONG), at(-1))
+            await timer.wait(after(LONG), at(-1))
 
 
 @pytest.mark.parametrize("first", [SOON / 2, LONG], ids=["shorter", "longer"])
 async def test_each_wait_has_its_own_end(first: float) -> None:
-    async with Watch() as watch:
-        assert await watch.wait(after(0), at(first)) == "came"
+    async with WaitTimer() as timer:
+        assert await timer.wait(after(0), at(first)) == "came"
         with pytest.raises(TimeoutError):
-            await watch.wait(after(LONG), at(2 * SOON))
-        assert await watch.wait(after(SOON), at(LONG)) == "came"
+            await timer.wait(after(LONG), at(2 * SOON))
+        assert await timer.wait(after(SOON), at(LONG)) == "came"
 
 
 async def test_between_waits_no_time_counts() -> None:
-    async with Watch() as watch:
-        assert await watch.wait(after(0), at(SOON)) == "came"
+    async with WaitTimer() as timer:
+        assert await timer.wait(after(0), at(SOON)) == "came"
         await asyncio.sleep(2 * SOON)
-        assert await watch.wait(after(0), at(LONG)) == "came"
+        assert await timer.wait(after(0), at(LONG)) == "came"
 
 
 async def test_a_failure_is_the_wait_s_own() -> None:
     async def fails() -> None:
         raise LookupError
 
-    async with Watch() as watch:
+    async with WaitTimer() as timer:
         with pytest.raises(LookupError):
-            await watch.wait(fails(), at(LONG))
+            await timer.wait(fails(), at(LONG))
 
 
 @pytest.fixture
@@ -80,25 +80,25 @@ async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
 
 
 async def test_many_waits_take_one_timer(timers: list[asyncio.TimerHandle]) -> None:
-    async with Watch() as watch:
+    async with WaitTimer() as timer:
         for _ in range(100):
-            await watch.wait(after(0), at(LONG))
+            await timer.wait(after(0), at(LONG))
     assert len(timers) == 1
 
 
 async def test_none_is_left_behind(timers: list[asyncio.TimerHandle]) -> None:
-    async with Watch() as watch:
-        await watch.wait(after(0), at(LONG))
-        await watch.wait(after(0), at(LONG / 2))
+    async with WaitTimer() as timer:
+        await timer.wait(after(0), at(LONG))
+        await timer.wait(after(0), at(LONG / 2))
     assert [timer.cancelled() for timer in timers] == [True, True]
 
 
-async def cancelled(of: Callable[[Watch], Awaitable[object]], seconds: float) -> asyncio.Task[object]:
+async def cancelled(of: Callable[[WaitTimer], Awaitable[object]], seconds: float) -> asyncio.Task[object]:
     """A task that waits, cancelled from outside after so long."""
 
     async def waits() -> object:
-        async with Watch() as watch:
-            return await of(watch)
+        async with WaitTimer() as timer:
+            return await of(timer)
 
     task = asyncio.create_task(waits())
     await asyncio.sleep(seconds)
@@ -108,7 +108,7 @@ async def cancelled(of: Callable[[Watch], Awaitable[object]], seconds: float) ->
 
 
 async def test_whoever_is_cancelled_is_cancelled() -> None:
-    task = await cancelled(lambda watch: watch.wait(after(LONG), at(LONG)), SOON)
+    task = await cancelled(lambda timer: timer.wait(after(LONG), at(LONG)), SOON)
     assert task.cancelled()
 
 
@@ -121,7 +121,7 @@ async def test_cancelled_and_late_at_once_is_cancelled() -> None:
             await asyncio.sleep(2 * SOON)
             raise
 
-    task = await cancelled(lambda watch: watch.wait(stubborn(), at(SOON)), 2 * SOON)
+    task = await cancelled(lambda timer: timer.wait(stubborn(), at(SOON)), 2 * SOON)
     assert task.cancelled()
 
 
@@ -133,8 +133,8 @@ async def test_what_came_in_the_last_moment_leaves_no_trace() -> None:
             return "came"
         return "never"
 
-    async with Watch() as watch:
-        assert await watch.wait(stubborn(), at(SOON)) == "came"
+    async with WaitTimer() as timer:
+        assert await timer.wait(stubborn(), at(SOON)) == "came"
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

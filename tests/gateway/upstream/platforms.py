@@ -22,13 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
-from gateway.operations.table import JsonObject, Op
+from gateway.operations.table import JsonObject, Op, Probe
 from gateway.upstream.credentials import Endpoint
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.detect.verdict import Verdict
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import FakeDaemon
 
 BOTH = (PLATFORM, DAEMON)
@@ -43,7 +44,9 @@ NUMBERS = itertools.count()
 
 def names_of(dialect: Dialect) -> frozenset[str]:
     """The names of the routes of a dialect that are about one brain, and that are looked for."""
-    return frozenset(route.name for route in dialect.routes.values() if "{brain}" in route.path and route.probed)
+    return frozenset(
+        route.name for op, route in dialect.routes.items() if "{brain}" in route.path and op.probe is not Probe.NEVER
+    )
 
 
 ALL = names_of(PLATFORM) | names_of(DAEMON)

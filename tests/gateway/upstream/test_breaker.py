@@ -8,6 +8,7 @@ import pytest
 
 from gateway.operations.errors import GatewayError
 from gateway.upstream.breaker import Breaker
+from gateway.upstream.exchange import Heard
 from gateway.upstream.retry import FAILURES, TurnedAway
 from tests.gateway.upstream.platforms import Clock
 
@@ -29,7 +30,7 @@ class Watched:
     def _one(self, end: BaseException | None) -> str:
         was_made = False
         try:
-            with self.breaker.watched(FAILURES):
+            with self.breaker.guard(FAILURES):
                 was_made = True
                 if end is not None:
                     raise end
@@ -103,7 +104,7 @@ def test_one_request_every_five_seconds_is_let_through() -> None:
 def test_while_one_is_on_its_way_no_other_is_let_through() -> None:
     watched = opened()
     watched.clock.now += 5
-    with watched.breaker.watched(FAILURES):
+    with watched.breaker.guard(FAILURES):
         assert is_open(watched)
     assert not is_open(watched)
 
@@ -126,7 +127,8 @@ def test_a_success_closes_it_and_what_was_is_forgotten() -> None:
 
 
 def turned_away(status: int, **headers: str) -> TurnedAway:
-    return TurnedAway(httpx.Response(status, headers={k.replace("_", "-"): v for k, v in headers.items()}), b"")
+    response = httpx.Response(status, headers={k.replace("_", "-"): v for k, v in headers.items()})
+    return TurnedAway(Heard(response, b""))
 
 
 @pytest.mark.parametrize(
@@ -160,5 +162,5 @@ def test_what_is_no_failure_of_the_platform_does_not_count(watched: Watched, fai
 
 def test_a_timeout_that_is_told_to_it_counts(watched: Watched) -> None:
     for _ in range(20):
-        watched.breaker.failed()
+        watched.breaker.fail()
     assert is_open(watched)

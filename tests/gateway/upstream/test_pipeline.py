@@ -13,16 +13,18 @@ import pytest
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
-from gateway.operations.table import READS, Op
+from gateway.operations.table import Op, Upload
 from gateway.upstream.credentials import Endpoint
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.detect.verdict import ABSENT_SECONDS
-from gateway.upstream.dialects.dialect import Dialect, Route, Upload
+from gateway.upstream.dialects.dialect import Dialect, Route
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import ANSWER_BYTES, Deadlines, Upstream
+from gateway.upstream.exchange import ANSWER_BYTES
+from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
-WRITES = sorted(set(PLATFORM.routes) - READS - {Op.ASK})
-READING = sorted(set(PLATFORM.routes) & READS)
+WRITES = sorted(op for op in PLATFORM.routes if op.writes)
+READING = sorted(op for op in PLATFORM.routes if op.reads)
 ARGS: dict[str, Any] = {
     "brain": "b1",
     "session_id": "s1",
@@ -162,7 +164,7 @@ async def refusal(sending: Awaitable[object]) -> GatewayError:
 
 
 async def asked(upstream: Upstream) -> list[dict[str, Any]]:
-    async with upstream.stream(Call(), Op.ASK, ARGS) as frames:
+    async with await upstream.open(Call(), Op.ASK, ARGS) as frames:
         return [frame async for frame in frames]
 
 
@@ -207,7 +209,7 @@ async def test_every_operation_goes_to_its_route_with_its_arguments(op: Op) -> N
 
     call = Call()
     async with answered(answer, token="secret") as upstream:
-        found = await upstream.send(call, op, ARGS)
+        found = (await upstream.send(call, op, ARGS)).answer
 
     (request,) = requests
     body = json.loads(request.content) if request.content else None
@@ -230,7 +232,9 @@ async def test_a_file_is_uploaded_as_a_part_named_file() -> None:
         return httpx.Response(200, json={"path": str(request.url.path)})
 
     async with answered(answer) as upstream:
-        assert await upstream.send(Call(), Op.INGEST_FILE, ARGS) == {"path": "/v1/brains/b1/documents/ingest/file"}
+        assert (await upstream.send(Call(), Op.INGEST_FILE, ARGS)).answer == {
+            "path": "/v1/brains/b1/documents/ingest/file"
+        }
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,7 @@ async def test_bytes_are_sent_as_they_are_and_an_empty_answer_is_an_answer(op: O
         return httpx.Response(204)
 
     async with answered(answer) as upstream:
-        assert await upstream.send(Call(), op, ARGS) == {}
+        assert (await upstream.send(Call(), op, ARGS)).answer == {}
 
 
 async def test_an_answer_is_decoded_with_what_was_asked() -> None:
@@ -257,7 +261,7 @@ async def test_an_answer_is_decoded_with_what_was_asked() -> None:
     route = Route("GET", "/x", decode=lambda said, args: {"said": said, "query": args["query"]})
     dialect = Dialect("odd", {Op.SEARCH: route})
     async with answered(answer, dialect=dialect) as upstream:
-        assert await upstream.send(Call(), Op.SEARCH, ARGS) == {"said": ["a"], "query": "größe & co"}
+        assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"said": ["a"], "query": "größe & co"}
 
 
 async def test_without_a_token_no_authorization_is_sent() -> None:
@@ -265,7 +269,7 @@ async def test_without_a_token_no_authorization_is_sent() -> None:
         return httpx.Response(200, json={"sent": sorted(request.headers)})
 
     async with answered(answer) as upstream:
-        sent = (await upstream.send(Call(), Op.LIST_BRAINS, {}))["sent"]
+        sent = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["sent"]
     assert sent == ["accept", "accept-encoding", "connection", "host", "user-agent", "x-request-id"]
 
 
@@ -273,7 +277,9 @@ async def test_without_a_token_no_authorization_is_sent() -> None:
 async def test_a_platform_may_live_below_a_path(root: str) -> None:
     http = pooled_client(httpx.MockTransport(lambda request: httpx.Response(200, json={"url": str(request.url)})))
     async with reaching(root, http=http) as upstream:
-        assert (await upstream.send(Call(), Op.LIST_BRAINS, {}))["url"] == "http://platform.example/api/v1/brains"
+        assert ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)[
+            "url"
+        ] == "http://platform.example/api/v1/brains"
 
 
 async def test_an_operation_the_dialect_does_not_have_is_absent() -> None:
@@ -291,7 +297,7 @@ async def test_an_operation_the_dialect_does_not_have_is_absent() -> None:
 async def test_a_real_answer_is_read_over_one_kept_connection() -> None:
     async with listening(says(reply(b'{"items": []}'))) as peer, reaching(peer.url) as upstream:
         for _ in range(3):
-            assert await upstream.send(Call(), Op.LIST_BRAINS, {}) == {"items": []}
+            assert (await upstream.send(Call(), Op.LIST_BRAINS, {})).answer == {"items": []}
         assert (len(peer.requests), len(peer.connections)) == (3, 1)
 
 
@@ -312,7 +318,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with listening(says(reply(b"{}"))) as peer, reaching(peer.url) as upstream:
-        assert await upstream.send(Call(), Op.LIST_BRAINS, {}) == {}
+        assert (await upstream.send(Call(), Op.LIST_BRAINS, {})).answer == {}
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
@@ -354,7 +360,7 @@ async def test_a_read_that_was_dropped_is_asked_again_up_to_three_times(fault: A
 @pytest.mark.parametrize("fault", [drop, reset, stop_halfway])
 async def test_a_read_that_was_dropped_once_is_answered_all_the_same(fault: Answer) -> None:
     async with listening(fault, says(reply(b'{"hits": []}'))) as peer, reaching(peer.url) as upstream:
-        assert await upstream.send(Call(), Op.SEARCH, ARGS) == {"hits": []}
+        assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"hits": []}
         assert len(peer.requests) == 2
 
 
@@ -535,7 +541,7 @@ async def test_an_answer_that_is_no_json_object_is_an_error_of_the_platform(op: 
 async def test_unknown_fields_pass_through_and_half_a_character_does_not() -> None:
     body = b'{"hits": [{"preview": "cut \\ud83d"}], "new": {"field": [1.5, null]}}'
     async with listening(says(reply(body))) as peer, reaching(peer.url) as upstream:
-        found = await upstream.send(Call(), Op.SEARCH, ARGS)
+        found = (await upstream.send(Call(), Op.SEARCH, ARGS)).answer
         assert found == {"hits": [{"preview": "cut \ufffd"}], "new": {"field": [1.5, None]}}
 
 
@@ -544,7 +550,7 @@ async def test_a_document_is_read_as_bytes() -> None:
         listening(says(reply(b"\xff\x00", content_type="text/markdown"))) as peer,
         reaching(peer.url) as upstream,
     ):
-        assert await upstream.send(Call(), Op.READ_DOCUMENT, ARGS) == {"body": b"\xff\x00"}
+        assert (await upstream.send(Call(), Op.READ_DOCUMENT, ARGS)).answer == {"body": b"\xff\x00"}
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -566,7 +572,7 @@ async def test_an_answer_without_end_is_given_up_at_the_cap(status: int) -> None
 async def test_an_answer_that_comes_squeezed_is_read() -> None:
     body = reply(gzip.compress(b'{"hits": []}'), more="content-encoding: gzip\r\n")
     async with listening(says(body)) as peer, reaching(peer.url) as upstream:
-        assert await upstream.send(Call(), Op.SEARCH, ARGS) == {"hits": []}
+        assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"hits": []}
 
 
 NO_BRAIN = json.dumps({"status": 404, "code": "not_found", "detail": "brain not found: b1"}).encode()
@@ -606,7 +612,7 @@ async def test_a_route_that_was_absent_is_tried_again_after_a_while(monkeypatch:
                 await upstream.send(Call(), Op.SEARCH, ARGS)
         assert len(peer.requests) == 1
         monkeypatch.setattr(verdict, "clock", lambda: now + ABSENT_SECONDS + 1)
-        assert await upstream.send(Call(), Op.SEARCH, ARGS) == {"hits": []}
+        assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"hits": []}
         assert len(peer.requests) == 2
 
 
@@ -656,7 +662,7 @@ async def test_an_answer_comes_in_frames() -> None:
     async with listening(says(STREAM_HEAD, RETRIEVE, DELTA[:10], DELTA[10:] + DONE)) as peer:
         async with reaching(peer.url, token="secret") as upstream:
             call = Call()
-            async with upstream.stream(call, Op.ASK, ARGS) as frames:
+            async with await upstream.open(call, Op.ASK, ARGS) as frames:
                 kinds = [frame["type"] async for frame in frames]
         assert kinds == ["retrieve", "answer_delta", "done"]
     (request,) = peer.requests
@@ -766,7 +772,7 @@ async def test_however_a_caller_leaves_an_answer_its_connection_is_closed(leave:
     async with listening(wait_for_the_end) as peer, reaching(peer.url) as upstream:
 
         async def ask() -> None:
-            async with upstream.stream(Call(), Op.ASK, ARGS) as frames:
+            async with await upstream.open(Call(), Op.ASK, ARGS) as frames:
                 if leave == "unread":
                     return
                 async for frame in frames:

@@ -11,12 +11,12 @@ import pytest
 
 from gateway.operations.caller import Call, Caller
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
-from gateway.operations.table import Op
+from gateway.operations.table import Op, Upload
 from gateway.upstream import pipeline as client_module
 from gateway.upstream import retry
-from gateway.upstream.dialects.dialect import Upload
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines, Upstream
+from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 from tests.gateway.operations.steps.inmemory import refusal
 from tests.gateway.upstream.platforms import Clock, reaching
@@ -78,7 +78,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_was_told_to_wait_is_sent_again_and_answered(op: Op, refused: str) -> None:
     peer = Peer(refused, refused, GOOD)
     async with upstream_to(peer) as upstream:
-        assert (await upstream.send(Call(), op, ARGS))["id"] == "d"
+        assert ((await upstream.send(Call(), op, ARGS)).answer)["id"] == "d"
     assert len(peer.requests) == 3
 
 
@@ -129,16 +129,16 @@ async def test_a_write_whose_repeat_is_not_let_through_is_in_doubt() -> None:
 @pytest.mark.parametrize("op", [Op.CREATE_DOCUMENT, Op.INGEST_FILE, Op.APPEND_MESSAGE])
 async def test_what_was_taken_and_is_not_yet_done_is_queued(op: Op, body: dict[str, str]) -> None:
     async with upstream_to(Peer(202, body=body)) as upstream:
-        assert await upstream.send(Call(), op, ARGS) == {**body, "status": "queued"}
+        assert (await upstream.send(Call(), op, ARGS)).answer == {**body, "status": "queued"}
     async with upstream_to(Peer(201, body=body)) as upstream:
-        assert await upstream.send(Call(), op, ARGS) == body
+        assert (await upstream.send(Call(), op, ARGS)).answer == body
 
 
 async def test_what_was_taken_without_a_word_is_queued_too() -> None:
     """Were it a doubt, a look would find nothing, and say that nothing was stored."""
     http = pooled_client(httpx.MockTransport(lambda _request: httpx.Response(202)))
     async with reaching("http://platform.example", PLATFORM, http=http) as upstream:
-        assert await upstream.send(Call(), Op.CREATE_DOCUMENT, ARGS) == {"status": "queued"}
+        assert (await upstream.send(Call(), Op.CREATE_DOCUMENT, ARGS)).answer == {"status": "queued"}
 
 
 # The deadline of a call.
@@ -180,7 +180,7 @@ async def test_no_operation_gets_more_than_its_own_time() -> None:
 
 async def test_a_call_that_has_used_up_its_time_may_still_look() -> None:
     async with upstream_to(Peer(GOOD)) as upstream:
-        assert await upstream.send(Call(began=time.monotonic() - 10_000), Op.STAT_DOCUMENT, ARGS)
+        assert (await upstream.send(Call(began=time.monotonic() - 10_000), Op.STAT_DOCUMENT, ARGS)).answer
 
 
 async def test_all_attempts_share_one_deadline() -> None:
@@ -249,7 +249,7 @@ async def test_a_platform_that_is_down_is_left_alone_and_found_again(down: Any) 
         clock.now += 5
         peer.answers = (GOOD,)
         for _ in range(3):
-            assert await upstream.send(Call(), Op.SEARCH, ARGS)
+            assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer
 
 
 async def test_what_fails_of_one_kind_leaves_the_others_alone() -> None:
@@ -258,7 +258,7 @@ async def test_what_fails_of_one_kind_leaves_the_others_alone() -> None:
         for _ in range(20):
             await failed(upstream, Op.APPEND_MESSAGE)
         assert (await failed(upstream, Op.CREATE_DOCUMENT)).code == "upstream_unavailable"
-        assert await upstream.send(Call(), Op.SEARCH, ARGS)
+        assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer
         assert len(peer.requests) == 21
 
 

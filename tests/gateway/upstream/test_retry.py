@@ -11,12 +11,11 @@ import pytest
 from tenacity import RetryCallState, wait_random_exponential
 
 from gateway.operations.errors import GatewayError
-from gateway.operations.table import READS, STORES, Op
+from gateway.operations.table import Kind, Op
 from gateway.upstream import retry
+from gateway.upstream.exchange import Heard
 from gateway.upstream.retry import (
-    POLICIES,
     Collided,
-    Kind,
     TurnedAway,
     raise_if_turned_away,
     raise_if_worth_another,
@@ -33,6 +32,8 @@ NEVER_REPEATED = [
     httpx.UnsupportedProtocol,
 ]
 SENT = sorted(set(Op) - {Op.FETCH_PAGE})
+READS = {op for op in SENT if op.reads}
+STORES = {op for op in SENT if op.stores}
 SAME = {
     Op.CREATE_BRAIN,
     Op.CREATE_BARE_BRAIN,
@@ -75,22 +76,21 @@ async def attempts(
 
 def turned_away(status: int, retry_after: str | None = None) -> TurnedAway:
     headers = {} if retry_after is None else {"retry-after": retry_after}
-    return TurnedAway(httpx.Response(status, headers=headers), b"")
+    return TurnedAway(Heard(httpx.Response(status, headers=headers), b""))
 
 
 # The table.
 
 
 def test_every_operation_that_is_sent_has_a_policy() -> None:
-    assert set(POLICIES) == set(SENT)
-    assert {op for op in SENT if POLICIES[op].repeats} == set(REPEATED)
-    assert {op: POLICIES[op].attempts for op in SENT} == {op: ATTEMPTS.get(op, 3) for op in SENT}
+    assert {op for op in SENT if op.policy.repeats} == set(REPEATED)
+    assert {op: op.policy.attempts for op in SENT} == {op: ATTEMPTS.get(op, 3) for op in SENT}
 
 
 def test_what_fails_together_is_of_one_kind() -> None:
-    assert {op for op in SENT if POLICIES[op].kind is Kind.READ} == READS
-    assert {op for op in SENT if POLICIES[op].kind is Kind.ASK} == {Op.ASK}
-    assert {op for op in SENT if POLICIES[op].kind is Kind.WRITE} >= STORES
+    assert {op for op in SENT if op.policy.kind is Kind.READ} == READS
+    assert {op for op in SENT if op.policy.kind is Kind.ASK} == {Op.ASK}
+    assert {op for op in SENT if op.policy.kind is Kind.WRITE} >= STORES
 
 
 def test_every_operation_has_a_deadline() -> None:
@@ -100,7 +100,7 @@ def test_every_operation_has_a_deadline() -> None:
         "stage": {Op.EXTRACT, Op.CLOSE_SESSION, Op.REFLECT, Op.CONSOLIDATE, Op.COMPILE},
     }
     for op in SENT:
-        assert POLICIES[op].deadline == next((name for name, ops in named.items() if op in ops), "read"), op
+        assert op.policy.deadline == next((name for name, ops in named.items() if op in ops), "read"), op
 
 
 # Not sent.
@@ -206,28 +206,28 @@ async def test_a_503_that_does_not_say_when_is_no_refusal(header: str | None) ->
 )
 def test_a_proxys_answer_is_no_answer_unless_the_platform_wrote_it(status: int, is_busy: int) -> None:
     own = httpx.Response(status, json={"code": "fetch_failed"})
-    raise_if_turned_away(own, own.content)
+    raise_if_turned_away(Heard(own, own.content))
     page = httpx.Response(status, html="<h1>Bad Gateway</h1>")
     if is_busy:
         with pytest.raises(TurnedAway) as caught:
-            raise_if_turned_away(page, page.content)
-        assert (caught.value.response, caught.value.body) == (page, page.content)
+            raise_if_turned_away(Heard(page, page.content))
+        assert caught.value.heard == Heard(page, page.content)
     else:
-        raise_if_turned_away(page, page.content)
+        raise_if_turned_away(Heard(page, page.content))
 
 
 @pytest.mark.parametrize("op", [Op.SEARCH, Op.WRITE_DOCUMENT, Op.ASK])
 @pytest.mark.parametrize("status", [200, 400, 428, 430, 501, 503])
 def test_only_429_asks_to_slow_down(status: int, op: Op) -> None:
-    raise_if_worth_another(op, httpx.Response(status), b"")
+    raise_if_worth_another(op, Heard(httpx.Response(status), b""))
     with pytest.raises(TurnedAway):
-        raise_if_worth_another(op, httpx.Response(429), b"")
+        raise_if_worth_another(op, Heard(httpx.Response(429), b""))
 
 
 @pytest.mark.parametrize("op", sorted(set(Op) - {Op.FETCH_PAGE}))
 def test_a_question_that_the_platform_failed_to_answer_is_asked_again_and_a_write_is_not_made_again(op: Op) -> None:
-    with pytest.raises(TurnedAway) if op in READS else nullcontext():
-        raise_if_worth_another(op, httpx.Response(500), b"")
+    with pytest.raises(TurnedAway) if op.reads else nullcontext():
+        raise_if_worth_another(op, Heard(httpx.Response(500), b""))
 
 
 # How long, and how often.

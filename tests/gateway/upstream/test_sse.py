@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.operations.errors import StreamBroken
 from gateway.upstream import sse
-from gateway.upstream.sse import frames
+from gateway.upstream.sse import read_frames
 
 # A busy machine is no failure.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,7 +46,7 @@ def response(
 
 
 async def read(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> list[dict[str, Any]]:
-    return [frame async for frame in frames(response(chunks, ending, headers))]
+    return [frame async for frame in read_frames(response(chunks, ending, headers))]
 
 
 async def broken(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> StreamBroken:
@@ -56,7 +56,7 @@ async def broken(*chunks: bytes, ending: Exception | None = None, headers: Heade
 async def read_until_broken(answer: httpx.Response) -> tuple[list[dict[str, Any]], StreamBroken]:
     seen: list[dict[str, Any]] = []
     try:
-        async for frame in frames(answer):
+        async for frame in read_frames(answer):
             seen.append(frame)  # noqa: PERF401  # what was seen before the failure matters
     except StreamBroken as error:
         return seen, error
@@ -215,7 +215,7 @@ async def test_a_stream_that_comes_squeezed_is_read() -> None:
 async def test_the_media_type_may_have_parameters_or_be_missing(headers: dict[str, str]) -> None:
     """Whatever it says of the characters: an event stream is UTF-8."""
     answer = httpx.Response(200, headers=headers, stream=response([WHOLE]).stream)
-    assert [frame async for frame in frames(answer)] == FRAMES
+    assert [frame async for frame in read_frames(answer)] == FRAMES
 
 
 async def test_an_answer_may_come_whole() -> None:
@@ -348,7 +348,7 @@ async def test_an_event_is_delivered_as_soon_as_it_is_whole(newline: bytes) -> N
             yield event.replace(b"\n", newline)
             after.append("more was asked for")
 
-    async with aclosing(frames(response(sent()))) as found:
+    async with aclosing(read_frames(response(sent()))) as found:
         assert await anext(found) == FRAMES[0]
         assert after == []
         assert await anext(found) == FRAMES[1]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from gateway.app.capabilities import URI
-from gateway.upstream.signing import begun, written
+from gateway.config.signing_keys import begun, written
 from tests.gateway.http.auth.gateways import HTTP, TOOLS, Guarded, allows, guarded, result
 from tests.gateway.http.auth.provider import AUDIENCE, LOGIN_SCOPE, PUBLIC_URL
 from tests.served import Era, raw_call, serving

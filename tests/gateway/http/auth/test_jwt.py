@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.config.signing_keys import SigningKeys, begun, written
 from gateway.http.auth.inbound import Refused
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
 from gateway.operations.caller import Call, Principal
 from gateway.upstream.credentials import Endpoint, Internal
-from gateway.upstream.signing import SigningKeys, begun, written
 from gateway.upstream.wire.transport import pooled_client
 from tests.gateway.http.auth.forgeries import ACCEPTED, REFUSED, more_keys
 from tests.gateway.http.auth.forging import Make, raw_claims, signed_as, twice

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.token_file import PREFIX, change, digest, make_token, parse
 from gateway.http.auth.inbound import Refused
-from gateway.http.auth.tokens import PREFIX, Tokens, changed, digest, made, parsed
+from gateway.http.auth.tokens import Tokens
 from gateway.operations.caller import Principal
 from tests.gateway.http.auth.gateways import HTTP
 from tests.gateway.http.auth.tokens import called, gateway, kept, structured
@@ -78,7 +79,7 @@ def test_it_is_said_where_a_token_is_used(tmp_path: Path) -> None:
 
 def test_what_a_record_says_is_who_somebody_is(tmp_path: Path) -> None:
     _id, _token = created(tmp_path, "Ada", "--subject", "ada@acme", "--org", "acme", "--scope", "admin")
-    (entry,) = parsed((tmp_path / "tokens.json").read_bytes())
+    (entry,) = parse((tmp_path / "tokens.json").read_bytes())
     assert (entry.name, entry.subject, entry.org, entry.scope) == ("Ada", "ada@acme", "acme", "brains:admin")
     assert (entry.brain, entry.projects, entry.expires, entry.revoked) == (None, (), None, None)
 
@@ -139,7 +140,7 @@ def test_the_file_and_its_directory_are_for_the_owner_alone(tmp_path: Path) -> N
 def test_two_commands_at_once_lose_no_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         tokens = dict(pool.map(lambda n: created(tmp_path, f"token {n}"), range(8)))
-    entries = parsed((tmp_path / "tokens.json").read_bytes())
+    entries = parse((tmp_path / "tokens.json").read_bytes())
     assert {entry.id: entry.sha256 for entry in entries} == {id_: digest(token) for id_, token in tokens.items()}
 
 
@@ -147,7 +148,7 @@ def test_a_hundred_threads_at_once_lose_no_token(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     with ThreadPoolExecutor(16) as pool:
         tokens = list(pool.map(lambda _n: kept(file), range(100)))
-    assert {entry.sha256 for entry in parsed(file.read_bytes())} == {digest(token) for token in tokens}
+    assert {entry.sha256 for entry in parse(file.read_bytes())} == {digest(token) for token in tokens}
     assert {path.name for path in tmp_path.iterdir()} == {"tokens.json", "tokens.json.lock"}
 
 
@@ -157,7 +158,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     before = file.read_bytes()
 
     def fail() -> None:
-        with changed(file) as records:
+        with change(file) as records:
             records.clear()
             raise RuntimeError("in the middle")
 
@@ -170,7 +171,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 def test_the_token_itself_is_in_no_file_and_no_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with gateway(tmp_path) as served:
         id_, token = created(tmp_path, "Ada", "--brain", "main", "--scope", "write")
-        wrong = made()
+        wrong = make_token()
         stored = structured(called(served, token, "memory_remember", content="Otters hold hands."))
         assert stored["outcome"] == "stored"
         assert status(served, wrong) == 401
@@ -204,7 +205,7 @@ def test_a_broken_file_keeps_those_it_had_and_the_gateway_is_not_ready(tmp_path:
         for broken in (b"", b"{", b"[]", b'{"tokens": {}}', good[:-5], good.replace(b"sha256", b"sha512"), b"\xff"):
             file.write_bytes(broken)
             assert status(served, first) == 200, broken
-            assert status(served, made()) == 401
+            assert status(served, make_token()) == 401
             assert ready() == (503, ["the file of tokens cannot be read"])
             file.write_bytes(good)
             assert ready() == (200, [])

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from gateway.http.auth.tokens import Record, changed, digest, made
+from gateway.config.token_file import Record, change, digest, make_token
 from tests.gateway.http.auth.gateways import HTTP
 from tests.served import Era, Served, messages_of, raw_call, serving
 
@@ -20,15 +20,15 @@ def record(token: str, **fields: Any) -> Record:
 
 def kept(file: Path, **fields: Any) -> str:
     """A token that is in the file from now on."""
-    token = made()
-    with changed(file) as records:
+    token = make_token()
+    with change(file) as records:
         records.append(record(token, **fields))
     return token
 
 
 @contextmanager
 def gateway(data: Path) -> Iterator[Served]:
-    with changed(data / "tokens.json"):
+    with change(data / "tokens.json"):
         pass
     with serving(data, None, auth="tokens", calls_per_second=1e6) as served:
         yield served

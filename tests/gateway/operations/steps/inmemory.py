@@ -1,14 +1,15 @@
 """A platform in memory, as steps see one: documents by path, canned answers for the rest, and faults on demand."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import pytest
 
 from gateway.brain.locks import Locks
-from gateway.operations.context import Work
+from gateway.ingest.web_page import Page, readable
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import brains, certainty
 from gateway.operations.table import Args, JsonObject, Op
@@ -28,7 +29,7 @@ STORE = frozenset(
 )
 
 Answer = Callable[[Args], JsonObject]
-Job = Callable[[Work], Awaitable[None]]
+Job = Callable[[StepContext], Awaitable[None]]
 
 
 @dataclass
@@ -77,6 +78,7 @@ class InMemory:
     sent: list[tuple[Op, dict[str, Any]]] = field(default_factory=list)
     made: list[Op] = field(default_factory=list)
     """What was done, in order."""
+    wrote: bool = False
     vetted: list[str] = field(default_factory=list)
     blocked: set[str] = field(default_factory=set)
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -91,6 +93,17 @@ class InMemory:
         self.faults[op] = [Fault(GatewayError(fault)) if isinstance(fault, str) else fault for fault in faults]
         return self
 
+    @property
+    def may_have_written(self) -> bool:
+        return self.wrote
+
+    async def open(self, op: Op, args: Args) -> AbstractAsyncContextManager[Any]:
+        """Frames as they are given in the answer."""
+        return nullcontext(aiter_of((await self.send(op, args)).get("frames", [])))
+
+    async def text_of(self, content_type: str, body: bytes) -> str:
+        return await readable(Page("", content_type, body))
+
     async def send(self, op: Op, args: Args) -> JsonObject:
         if not await self.has(op):
             raise Absent
@@ -99,9 +112,11 @@ class InMemory:
             raise Absent
         fault = self._fault(op)
         if fault is not None and not fault.done:
+            self.wrote |= op.writes and isinstance(fault.error, Unsure)
             raise fault.error
         answer = self._done(op, args)
         self.made.append(op)
+        self.wrote |= op.writes
         if fault is not None:
             raise fault.error
         return answer
@@ -168,6 +183,11 @@ class InMemory:
     def _entry(self, path: str) -> JsonObject:
         entry: JsonObject = {"path": path, "size": len(self.files[path]), "is_dir": False}
         return {**entry, "mtime": self.changed[path]} if path in self.changed else entry
+
+
+async def aiter_of(items: Iterable[JsonObject]) -> AsyncIterator[JsonObject]:
+    for item in items:
+        yield item
 
 
 async def refusal(sending: Awaitable[object]) -> GatewayError:

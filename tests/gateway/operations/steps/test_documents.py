@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.operations import names, notes
-from gateway.operations.context import Work
+from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError
 from gateway.operations.steps import documents
 from gateway.operations.table import Args, JsonObject, Op
@@ -285,7 +285,7 @@ def with_records(stat: JsonObject) -> InMemory:
     return InMemory(answers={Op.CREATE_DOCUMENT: lambda _: {"id": "doc_1"}, Op.STAT_DOCUMENT: lambda _: stat})
 
 
-async def by_record(work: Work) -> JsonObject:
+async def by_record(work: StepContext) -> JsonObject:
     return await documents.by_record(work, document())
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from gateway.operations.errors import Absent, Doubt, GatewayError
 from gateway.operations.steps import ingesting
-from gateway.operations.table import Args, JsonObject, Op
-from gateway.upstream.dialects.dialect import Upload
+from gateway.operations.table import Args, JsonObject, Op, Upload
 from tests.gateway.operations.steps.inmemory import BRAIN, Fault, InMemory, lost, refusal
 
 BODY = b"# Otters\n\nThey hold hands."

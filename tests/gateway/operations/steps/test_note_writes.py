@@ -6,9 +6,9 @@ import pytest
 
 from gateway.operations import notes
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
+from gateway.operations.notes import Draft
 from gateway.operations.steps import note_writes
 from gateway.operations.steps.documents import PUT_BYTES
-from gateway.operations.steps.note_writes import Draft
 from gateway.operations.table import JsonObject, Op
 from tests.gateway.operations.steps.inmemory import BRAIN, Fault, InMemory, hurry, refusal
 

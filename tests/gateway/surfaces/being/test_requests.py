@@ -99,7 +99,7 @@ async def test_no_tool_makes_more_requests_than_it_needs(dialect: str) -> None:
         with platform(dialect, folder) as app, listening(app) as url:
             async with brain_on(url, folder) as brain:
                 await brain.create_brain(Call(), "b", "b", "private")
-                await brain.search(Call(), "b", {"query": "x"})
+                await brain.serve(Call(), "b", "search", {"query": "x"})
                 being, ids = Being(brain), dict[str, str]()
                 for name, (do, *_expected) in CASES.items():
                     before = app.requests

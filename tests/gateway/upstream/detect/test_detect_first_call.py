@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent
 from gateway.operations.table import Op
+from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.pipeline import Deadlines
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.upstream.platforms import (
     ALL,
@@ -80,7 +80,7 @@ async def test_with_one_dialect_nothing_is_found_out(dialect: Dialect) -> None:
             verdict = await upstream.verdict(Call())
             assert (verdict.dialect, verdict.present, verdict.absent) == (dialect, frozenset(), [])
             assert platform.requests == []
-            assert (await upstream.send(Call(), Op.SEARCH, SEARCH))["hits"] == []
+            assert ((await upstream.send(Call(), Op.SEARCH, SEARCH)).answer)["hits"] == []
     assert platform.requests == [route]
 
 
@@ -253,7 +253,7 @@ async def test_a_probe_among_many_that_gets_no_answer_leaves_that_route_open() -
                 ALL - names_of(PLATFORM),
             )
             platform.silent = frozenset()
-            assert await upstream.send(Call(), Op.CONSOLIDATE, {"brain": "notes"}) == {"done": True}
+            assert (await upstream.send(Call(), Op.CONSOLIDATE, {"brain": "notes"})).answer == {"done": True}
 
 
 @pytest.mark.parametrize("status", [401, 429, 503])

@@ -74,7 +74,7 @@ async def is_absent(upstream: Upstream, op: Op, args: dict[str, Any]) -> bool:
 
 
 async def asked(upstream: Upstream) -> str:
-    async with upstream.stream(Call(), Op.ASK, SEARCH) as frames:
+    async with await upstream.open(Call(), Op.ASK, SEARCH) as frames:
         found = [frame async for frame in frames]
     return str(found[-1].get("answer") or "".join(frame.get("delta", "") for frame in found))
 
@@ -93,7 +93,7 @@ async def test_a_route_that_goes_is_seen_once_and_not_tried_again(no_route: Say)
     platform = Wild(no_route=no_route)
     with listening(platform.app()) as url:
         async with reaching(url) as upstream:
-            assert await upstream.send(Call(), Op.CONSOLIDATE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
             platform.routes -= {CONSOLIDATE}
             del platform.requests[:]
             assert await is_absent(upstream, Op.CONSOLIDATE, NOTES)
@@ -101,7 +101,7 @@ async def test_a_route_that_goes_is_seen_once_and_not_tried_again(no_route: Say)
             for _ in range(3):
                 assert await is_absent(upstream, Op.CONSOLIDATE, NOTES)
             assert len(platform.requests) == 1 + STAGE_ONE
-            assert await upstream.send(Call(), Op.COMPILE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.COMPILE, NOTES)).answer == {"done": True}
 
 
 @pytest.mark.parametrize("no_route", NO_ROUTE.values(), ids=NO_ROUTE)
@@ -166,7 +166,7 @@ async def test_a_daemon_replaced_by_a_platform_and_back_is_spoken_to_in_its_own_
         async with reaching(url) as upstream:
             for behind, dialect in ((daemon, "daemon"), (platform, "platform"), (daemon, "daemon")):
                 switch.behind = [behind]
-                answer = await upstream.send(call := Call(), Op.SEARCH, SEARCH)
+                answer = (await upstream.send(call := Call(), Op.SEARCH, SEARCH)).answer
                 assert (await upstream.verdict(Call())).dialect.name == dialect
                 assert bool(answer["hits"]) is (dialect == "daemon")
                 assert call.route == f"{'GET' if dialect == 'platform' else 'POST'} {BRAIN}/search"
@@ -197,14 +197,14 @@ async def test_a_list_in_another_dialect_is_read_in_that_one() -> None:
     switch = Switch([hosted()])
     with listening(switch) as url:
         async with reaching(url, clock=clock) as upstream:
-            (hosted_brain,) = (await upstream.send(Call(), Op.LIST_BRAINS, {}))["items"]
+            (hosted_brain,) = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["items"]
             switch.behind = [daemon]
             clock.now += 61
-            (brain,) = (await upstream.send(Call(), Op.LIST_BRAINS, {}))["items"]
+            (brain,) = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["items"]
             assert brain["id"] == brain["slug"] == hosted_brain["id"] == "notes"
             switch.behind = [hosted()]
             clock.now += 61
-            (brain,) = (await upstream.send(Call(), Op.LIST_BRAINS, {}))["items"]
+            (brain,) = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["items"]
             assert brain == hosted_brain
 
 
@@ -217,11 +217,11 @@ async def test_replicas_that_disagree_cost_a_bounded_number_of_requests() -> Non
             switch.behind = [old, new]
             for _ in range(20):
                 with suppress(Absent):
-                    assert await upstream.send(Call(), Op.CONSOLIDATE, NOTES) == {"done": True}
+                    assert (await upstream.send(Call(), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
             assert switch.served <= STAGE_ONE + STAGE_ONE + 22
             switch.behind = [new]
             clock.now += 91
-            assert await upstream.send(Call(), Op.CONSOLIDATE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 503])
@@ -235,7 +235,7 @@ async def test_what_was_known_is_kept_while_looking_again_fails(status: int) -> 
             assert (await refused(upstream, Op.CONSOLIDATE, NOTES)).code == "upstream_unavailable"
             cable.is_cut = False
             assert await upstream.verdict(Call()) is verdict
-            assert await upstream.send(Call(), Op.CONSOLIDATE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
             # Not before every call: once, and again after a while.
             assert platform.requests[STAGE_ONE:] == [LIST, CONSOLIDATE]
             clock.now += 6
@@ -255,7 +255,7 @@ async def test_a_route_that_goes_while_looking_again_fails_is_lost_alone(status:
             assert CONSOLIDATE in verdict.absent
             assert platform.requests[STAGE_ONE:] == [CONSOLIDATE, LIST]
             assert verdict.present == names_of(PLATFORM) - {CONSOLIDATE}
-            assert await upstream.send(Call(), Op.COMPILE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.COMPILE, NOTES)).answer == {"done": True}
 
 
 REFUSALS = [400, 401, 403, 408, 409, 413, 415, 422, 425, 429, 500, 502, 503, 504, 302]
@@ -270,7 +270,7 @@ async def test_no_refusal_is_taken_for_a_route_that_went(status: int) -> None:
             platform.says[CONSOLIDATE] = lambda _request: problem(status, "no", "x")
             await refused(upstream, Op.CONSOLIDATE, NOTES)
             platform.says.clear()
-            assert await upstream.send(Call(), Op.CONSOLIDATE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
     # One that is asked to slow down asks again, as every request does.
     assert platform.requests[STAGE_ONE:] == [CONSOLIDATE] * (4 if status == 429 else 2)
 
@@ -306,7 +306,7 @@ async def test_an_unknown_brain_takes_no_route_from_the_others(say: Say) -> None
     with listening(platform.app()) as url:
         async with reaching(url) as upstream:
             assert (await refused(upstream, Op.CONSOLIDATE, UNKNOWN, brain="nowhere")).code == "no_brain"
-            assert await upstream.send(Call(brain="notes"), Op.CONSOLIDATE, NOTES) == {"done": True}
+            assert (await upstream.send(Call(brain="notes"), Op.CONSOLIDATE, NOTES)).answer == {"done": True}
             platform.routes -= {f"POST {BRAIN}/compile"}
             del platform.requests[:]
             assert await is_absent(upstream, Op.COMPILE, NOTES)
@@ -347,11 +347,13 @@ async def test_a_daemon_whose_refusals_a_proxy_hides_still_takes_documents(trait
     with listening(PageForEvery404(daemon.app())) as url:
         async with reaching(url) as upstream:
             assert (await refused(upstream, Op.READ_DOCUMENT, document, brain="notes")).code == "not_found"
-            assert await upstream.send(Call(brain="notes"), Op.WRITE_DOCUMENT, {**document, "body": b"# New"}) == {}
-            assert await upstream.send(Call(brain="notes"), Op.READ_DOCUMENT, document) == {"body": b"# New"}
+            assert (
+                await upstream.send(Call(brain="notes"), Op.WRITE_DOCUMENT, {**document, "body": b"# New"})
+            ).answer == {}
+            assert (await upstream.send(Call(brain="notes"), Op.READ_DOCUMENT, document)).answer == {"body": b"# New"}
             unknown = {**document, "brain": "nowhere", "body": b"x"}
             assert (await refused(upstream, Op.WRITE_DOCUMENT, unknown, brain="nowhere")).code == "no_brain"
-            assert await upstream.send(Call(brain="notes"), Op.WRITE_DOCUMENT, {**document, "body": b""}) == {}
+            assert (await upstream.send(Call(brain="notes"), Op.WRITE_DOCUMENT, {**document, "body": b""})).answer == {}
     assert set(daemon.brains) == {"notes"}
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.operations.errors import CATALOGUE, Doubt, Unsure
-from gateway.operations.table import READS, STORES, Op
+from gateway.operations.table import Op
 from gateway.upstream.detect.refusal import from_refusal, is_own_answer, problem_of, retry_after, says_no_such_route
 
 # A busy machine is no failure.
@@ -41,7 +41,7 @@ CODE_BY_STATUS = {
     520: "upstream_error",
     599: "upstream_error",
 }
-WRITES = sorted(set(Op) - READS - {Op.ASK})
+WRITES = sorted(op for op in Op if op.writes)
 PROBLEM = {"status": 404, "title": "Not Found", "code": "not_found", "detail": "brain not found: secret-brain"}
 
 
@@ -60,7 +60,7 @@ def test_a_refused_write_is_told_likewise_unless_it_may_have_been_made(status: i
     """A proxy may have lost any of them; what fails on the platform may be stored all the same."""
     for op in WRITES:
         error = from_refusal(op, response(status), None)
-        is_in_doubt = status in {502, 504} or (status >= 500 and op in STORES)
+        is_in_doubt = status in {502, 504} or (status >= 500 and op.stores)
         # What is moved or removed may be missing itself.
         told = "not_found" if status == 404 and op in {Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT} else code
         expected = "outcome_unknown" if is_in_doubt else told

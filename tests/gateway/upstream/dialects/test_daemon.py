@@ -9,9 +9,8 @@ import pytest
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError, StreamBroken
-from gateway.operations.table import JsonObject, Op
+from gateway.operations.table import JsonObject, Op, Upload
 from gateway.upstream.dialects.daemon import DAEMON
-from gateway.upstream.dialects.dialect import Upload
 from tests.daemons.fake import FakeDaemon, G, Script, T, Traits, Y
 from tests.gateway.upstream.platforms import reaching
 from tests.served import listening
@@ -282,7 +281,7 @@ async def test_a_source_is_looked_for_in_the_answer_a_hundred_times_and_no_more(
 async def asked(daemon: FakeDaemon) -> list[JsonObject]:
     daemon.brains["notes"] = {"memory/global/a.md": (b"# A\n\nX marks the spot, they say.", 0.0)}
     with listening(daemon.app()) as url:
-        async with reaching(url, DAEMON) as upstream, upstream.stream(Call(), Op.ASK, QUERY) as frames:
+        async with reaching(url, DAEMON) as upstream, await upstream.open(Call(), Op.ASK, QUERY) as frames:
             return [frame async for frame in frames]
 
 
@@ -333,15 +332,15 @@ async def test_every_make_is_searched_listed_and_written(traits: Traits) -> None
     with listening(daemon.app()) as url:
         async with reaching(url, DAEMON) as upstream:
             for scope, least in ((None, 2), ("all", 2), ("global", 1), ("project", 0), ("agent", 0)):
-                hits = (await upstream.send(Call(), Op.SEARCH, {**QUERY, "scope": scope}))["hits"]
+                hits = ((await upstream.send(Call(), Op.SEARCH, {**QUERY, "scope": scope})).answer)["hits"]
                 assert len(hits) >= least
                 assert all(scope in {None, "all"} or hit["path"].startswith(f"memory/{scope}/") for hit in hits)
                 assert all(hit["content"] and hit["brain_id"] == "notes" for hit in hits)
-            nothing = await upstream.send(Call(), Op.SEARCH, {**NOTES, "query": "zebra"})
+            nothing = (await upstream.send(Call(), Op.SEARCH, {**NOTES, "query": "zebra"})).answer
             assert nothing["hits"] == []
-            (brain,) = (await upstream.send(Call(), Op.LIST_BRAINS, {}))["items"]
+            (brain,) = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["items"]
             assert brain == {"id": "notes", "slug": "notes", "name": "notes", "visibility": "private"}
-            stored = await upstream.send(Call(), Op.INGEST_TEXT, {**NOTES, "upload": upload})
+            stored = (await upstream.send(Call(), Op.INGEST_TEXT, {**NOTES, "upload": upload})).answer
             assert stored["path"] == stored["document_id"] == "raw/documents/unique-name.md"
             assert json.dumps(stored)
             assert "raw/documents/unique-name.md" in daemon.brains["notes"]

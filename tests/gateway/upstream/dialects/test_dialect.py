@@ -8,20 +8,19 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.operations.table import READS, Op
+from gateway.operations.table import Op, Upload
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import (
     Body,
     Dialect,
     Route,
-    Upload,
     as_content,
     as_empty_object,
     as_json,
     as_query,
     as_upload,
     json_object,
-    parsed_json,
+    parse_json,
     unchanged,
 )
 from gateway.upstream.dialects.platform import PLATFORM
@@ -112,8 +111,8 @@ def test_paths_have_no_other_placeholders_than_ids(route: Route) -> None:
 @pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
 def test_what_is_got_is_read_and_what_is_put_is_not(dialect: Dialect) -> None:
     for op, route in dialect.routes.items():
-        assert op in READS or route.method != "GET"
-        assert op not in READS or route.method in {"GET", "POST"}
+        assert op.reads or route.method != "GET"
+        assert not op.reads or route.method in {"GET", "POST"}
 
 
 def test_a_batch_is_a_list_of_writes_with_their_bytes() -> None:
@@ -158,7 +157,7 @@ def test_only_an_object_is_an_object(value: Any, expected: Any) -> None:
     ],
 )
 def test_json_is_read_and_half_a_character_is_replaced(text: bytes | str, value: Any) -> None:
-    found = parsed_json(text)
+    found = parse_json(text)
     assert found == value
     json.dumps(found, ensure_ascii=False).encode()
 
@@ -170,10 +169,10 @@ def test_json_is_read_and_half_a_character_is_replaced(text: bytes | str, value:
 )
 def test_what_is_no_json_is_a_value_error(text: bytes | str) -> None:
     with pytest.raises(ValueError, match=r"Expecting|Extra data|can't decode|nested|digits"):
-        parsed_json(text)
+        parse_json(text)
 
 
 @pytest.mark.parametrize("text", ["1e999", "-1e999", '{"score": 1e400}', "[[1E999]]"])
 def test_a_number_that_is_too_large_to_pass_on_is_no_json(text: str) -> None:
     with pytest.raises(ValueError, match="is not JSON"):
-        parsed_json(text)
+        parse_json(text)

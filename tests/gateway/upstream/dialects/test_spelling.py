@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.operations.errors import GatewayError
-from gateway.upstream.dialects.dialect import parsed_json
+from gateway.upstream.dialects.dialect import parse_json
 from gateway.upstream.dialects.spelling import number, objects, snake, snake_keys, text
 
 # A busy machine is no failure.
@@ -116,7 +116,7 @@ def test_a_number_is_a_number_or_zero() -> None:
     assert [number({"score": held}, "score") for held in (0.5, 3, 0, -1.5, None)] == [0.5, 3, 0, -1.5, 0]
     for held in ("NaN", "Infinity", "-Infinity"):
         with pytest.raises(ValueError, match="is not JSON"):
-            parsed_json(f'{{"score": {held}}}')
+            parse_json(f'{{"score": {held}}}')
     assert number({"score": 10**400}, "score") == 10**400
     assert number({}, "score") == 0
 
@@ -146,7 +146,7 @@ def test_json_is_read_to_a_depth_that_can_be_written_again(kind: str, inner: str
     ):
         text = nested(depth, inner, kind)
         try:
-            parsed_json(text.encode() if encoded else text)
+            parse_json(text.encode() if encoded else text)
         except ValueError:
             assert not is_read, depth
         else:
@@ -154,11 +154,11 @@ def test_json_is_read_to_a_depth_that_can_be_written_again(kind: str, inner: str
 
 
 def test_brackets_in_a_text_are_no_depth() -> None:
-    assert parsed_json('{"a": "' + "[{" * 1000 + '"}') == {"a": "[{" * 1000}
-    assert parsed_json(json.dumps([[n] for n in range(1000)])) == [[n] for n in range(1000)]
+    assert parse_json('{"a": "' + "[{" * 1000 + '"}') == {"a": "[{" * 1000}
+    assert parse_json(json.dumps([[n] for n in range(1000)])) == [[n] for n in range(1000)]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"hello", b"[1] [2]"])
 def test_what_is_no_json_is_not_read(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        parsed_json(body)
+        parse_json(body)

@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.upstream.dialects.dialect import Body, Upload
+from gateway.operations.table import Upload
+from gateway.upstream.dialects.dialect import Body
 from gateway.upstream.wire.request import request_of
 
 FILE = ("x.md", "text/markdown", b"tea")

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from gateway.brain.after import AfterAnswers
+from gateway.brain.background import Background
 from gateway.operations.errors import Absent, GatewayError
 
 
@@ -26,29 +26,29 @@ class Job:
 
 
 async def test_a_job_runs_after_the_one_who_asked_went_on() -> None:
-    after, job = AfterAnswers(), Job()
-    after.start("a", job)
+    background, job = Background(), Job()
+    background.start("a", job)
     assert job.runs == 0
     job.go.set()
-    await after.drain(5)
+    await background.drain(5)
     assert job.ended == 1
 
 
 async def test_a_job_asked_for_while_it_runs_is_run_once_more_and_the_last_word_counts() -> None:
-    after, first, second, third = AfterAnswers(), Job(), Job(), Job()
-    after.start("a", first)
+    background, first, second, third = Background(), Job(), Job(), Job()
+    background.start("a", first)
     await first.started.wait()
-    after.start("a", second)
-    after.start("a", third)
+    background.start("a", second)
+    background.start("a", third)
     assert (second.runs, third.runs) == (0, 0)
     third.go.set()
     first.go.set()
-    await after.drain(5)
+    await background.drain(5)
     assert (first.ended, second.runs, third.ended) == (1, 0, 1)
 
 
 async def test_jobs_of_one_name_never_run_side_by_side() -> None:
-    after, running, most = AfterAnswers(), 0, 0
+    background, running, most = Background(), 0, 0
 
     async def job() -> None:
         nonlocal running, most
@@ -58,38 +58,38 @@ async def test_jobs_of_one_name_never_run_side_by_side() -> None:
         running -= 1
 
     for _ in range(5):
-        after.start("a", job)
+        background.start("a", job)
         await asyncio.sleep(0)
-    await after.drain(5)
+    await background.drain(5)
     assert (running, most) == (0, 1)
 
 
 async def test_jobs_of_two_names_run_side_by_side() -> None:
-    after, one, other = AfterAnswers(), Job(), Job()
-    after.start("a", one)
-    after.start("b", other)
+    background, one, other = Background(), Job(), Job()
+    background.start("a", one)
+    background.start("b", other)
     await asyncio.wait_for(asyncio.gather(one.started.wait(), other.started.wait()), 5)
     one.go.set()
     other.go.set()
-    await after.drain(5)
+    await background.drain(5)
     assert (one.ended, other.ended) == (1, 1)
 
 
 async def test_a_job_that_ended_can_be_asked_for_again() -> None:
-    after, job = AfterAnswers(), Job()
+    background, job = Background(), Job()
     job.go.set()
     for _ in range(3):
-        after.start("a", job)
-        await after.drain(5)
+        background.start("a", job)
+        await background.drain(5)
     assert job.ended == 3
 
 
 async def test_draining_waits_for_what_is_under_way_and_what_was_asked_for_meanwhile() -> None:
-    after, first, second = AfterAnswers(), Job(), Job()
-    after.start("a", first)
+    background, first, second = Background(), Job(), Job()
+    background.start("a", first)
     await first.started.wait()
-    after.start("a", second)
-    draining = asyncio.ensure_future(after.drain(30))
+    background.start("a", second)
+    draining = asyncio.ensure_future(background.drain(30))
     await asyncio.sleep(0)
     assert not draining.done()
     first.go.set()
@@ -101,7 +101,7 @@ async def test_draining_waits_for_what_is_under_way_and_what_was_asked_for_meanw
 
 
 async def test_what_is_late_is_stopped_and_nothing_is_run_after_it() -> None:
-    after, late, next_one = AfterAnswers(), Job(), Job()
+    background, late, next_one = Background(), Job(), Job()
     stopped: list[str] = []
 
     async def tells() -> None:
@@ -111,27 +111,27 @@ async def test_what_is_late_is_stopped_and_nothing_is_run_after_it() -> None:
             stopped.append("a")
             raise
 
-    after.start("a", tells)
+    background.start("a", tells)
     await late.started.wait()
-    after.start("a", next_one)
-    await after.drain(0.01)
+    background.start("a", next_one)
+    await background.drain(0.01)
     assert (stopped, late.ended, next_one.runs) == (["a"], 0, 0)
 
 
 async def test_a_job_that_was_stopped_before_it_began_leaves_nothing_behind() -> None:
-    after, job = AfterAnswers(), Job()
-    after.start("a", job)
-    await after.drain(0)
-    after.start("a", job)
+    background, job = Background(), Job()
+    background.start("a", job)
+    await background.drain(0)
+    background.start("a", job)
     job.go.set()
-    await after.drain(5)
+    await background.drain(5)
     assert job.ended == 1
 
 
 async def test_nothing_under_way_is_nothing_to_wait_for() -> None:
-    after = AfterAnswers()
-    await asyncio.wait_for(after.drain(60), 5)
-    assert after._running == {}
+    background = Background()
+    await asyncio.wait_for(background.drain(60), 5)
+    assert background._jobs == {}
 
 
 @pytest.mark.parametrize(
@@ -147,16 +147,16 @@ async def test_a_failure_is_logged_without_its_words_and_stops_nothing_else(
     monkeypatch: pytest.MonkeyPatch, failure: Exception, told: dict[str, Any]
 ) -> None:
     # A logger that was used before may still write to where it did then.
-    monkeypatch.setattr("gateway.brain.after.log", structlog.get_logger())
-    after, again = AfterAnswers(), Job()
+    monkeypatch.setattr("gateway.brain.background.log", structlog.get_logger())
+    background, again = Background(), Job()
     again.go.set()
 
     async def fails() -> None:
-        after.start("a", again)
+        background.start("a", again)
         raise failure
 
     with capture_logs() as lines:
-        after.start("a", fails)
-        await after.drain(5)
+        background.start("a", fails)
+        await background.drain(5)
     assert lines == [{"job": "a", **told}]
     assert again.ended == 1

@@ -16,10 +16,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
 from gateway.cli import tokens_and_keys
+from gateway.config import signing_keys
 from gateway.config.reread_file import replace_file
+from gateway.config.signing_keys import ALGORITHMS, Algorithm, SigningKey, SigningKeys, begun, parsed, rotated, written
 from gateway.operations import scopes
-from gateway.upstream import signing
-from gateway.upstream.signing import ALGORITHMS, Algorithm, SigningKey, SigningKeys, begun, parsed, rotated, written
 from tests.canaries.hosted import Hosted, hosted, internal
 from tests.canaries.world import ToolCall
 
@@ -317,4 +317,4 @@ def test_a_token_of_another_key_with_the_same_name_is_not_verified(tmp_path: Pat
 
 
 def test_the_retired_are_kept_for_longer_than_anybody_keeps_a_token_or_the_list() -> None:
-    assert timedelta(seconds=60 + 300 + 60) < signing._RETIRED_FOR
+    assert timedelta(seconds=60 + 300 + 60) < signing_keys._RETIRED_FOR

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.operations.steps.ranking import blended, lexical_score, moment, salient, sorted_hits
+from gateway.operations.ranking import blended, lexical_score, moment, salient, sorted_hits
 from gateway.operations.table import JsonObject
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

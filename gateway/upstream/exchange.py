@@ -1,0 +1,122 @@
+"""One request to the platform, and what was heard: the credential, the request, the answer read within a cap.
+
+Nothing here is sent twice, and nothing is judged: a refusal is a value like any other answer.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+
+from gateway.operations.caller import Call
+from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.table import Args, Effect, Op
+from gateway.upstream.credentials import Credentials, Endpoint, Static
+from gateway.upstream.deadlines import Deadlines
+from gateway.upstream.dialects.dialect import Route
+from gateway.upstream.wire.request import parts_of, request_of
+from gateway.upstream.wire.transport import pooled_client
+
+ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer of the platform."""
+
+    response: httpx.Response
+    body: bytes
+    is_open: bool = False
+    """Whether it is a stream whose frames are still to come; whoever has it closes it."""
+
+    @property
+    def is_refusal(self) -> bool:
+        return self.response.status_code >= 300
+
+
+class Exchange:
+    """The way to one platform, for every caller: each request carries the credential of its own."""
+
+    def __init__(
+        self,
+        endpoint: Callable[[], Awaitable[Endpoint]],
+        deadlines: Deadlines,
+        credentials: Credentials | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._deadlines = deadlines
+        self._credentials = credentials or Static()
+        self._http = http or pooled_client()
+        # Apart: however many answers are under way, nothing else waits for a connection.
+        self._streams = http or pooled_client()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+        await self._streams.aclose()
+
+    async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
+        """One operation, and its whole answer; of an answer that streams, the beginning.
+
+        Raises:
+            httpx.HTTPError: nothing was heard, or not all of it.
+            GatewayError: upstream_error, when the answer is too large.
+        """
+        endpoint = await self._endpoint()
+        headers = self._headers(endpoint, call)
+        if call.caller.llm_key is not None:
+            headers["x-llm-api-key"] = call.caller.llm_key
+        is_stream = op.effect is Effect.ANSWER
+        # A stream may be silent that long; the clocks over its frames are the reader's.
+        seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
+        path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
+        request = request_of(route.method, endpoint.url, path, body, headers, seconds=seconds, connect=connect)
+        if is_stream:
+            request.headers["accept"] = "text/event-stream"
+            # Packed, the first words would wait for the next ones.
+            request.headers["accept-encoding"] = "identity"
+        response = await (self._streams if is_stream else self._http).send(request, stream=True)
+        if is_stream and response.status_code < 300:
+            return Heard(response, b"", is_open=True)
+        with doubt_if_stored(op):
+            return Heard(response, await read_whole(response))
+
+    async def probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
+        """The answer to a request with nothing in it."""
+        endpoint = await self._endpoint()
+        is_get = method == "GET"
+        request = self._http.build_request(
+            method,
+            endpoint.url.rstrip("/") + path,
+            content=None if is_get else b"{}",
+            headers=self._headers(endpoint, call) | ({} if is_get else {"content-type": "application/json"}),
+        )
+        response = await self._http.send(request, stream=True)
+        return response, await read_whole(response)
+
+    def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
+        return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call)}
+
+
+async def read_whole(response: httpx.Response) -> bytes:
+    """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(response):
+        async for part in parts_of(response):
+            size += len(part)
+            if size > ANSWER_BYTES:
+                raise GatewayError("upstream_error", "The platform's answer is too large.")
+            parts.append(part)
+    return b"".join(parts)
+
+
+@contextmanager
+def doubt_if_stored(op: Op) -> Iterator[None]:
+    """What cannot be read of the answer to a write may be the news that it was made."""
+    try:
+        yield
+    except GatewayError as error:
+        raise (Unsure(error, Doubt.ANSWERED) if op.stores else error) from error.__cause__
