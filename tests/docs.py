@@ -1,6 +1,6 @@
-"""The tables of the README that are made from the code.
+"""The pages of the documentation, and the tables in them that are made from the code.
 
-python -m tests.docs     rewrites them
+python -m tests.docs     rewrites those tables, each where its marker is
 """
 
 import json
@@ -8,13 +8,17 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from gateway.config.settings import PREFIX, SURFACES, Settings
 from gateway.operations.errors import CATALOGUE
+from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.platform import PLATFORM
 
-ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), ROOT / "contract" / "README.md")
+# <!-- name: generated --> … <!-- name: end -->
+MARKED: Final = re.compile(r"<!-- ([a-z ]+): generated -->\n(.*?)<!-- \1: end -->", re.DOTALL)
 
 
 def pin_of(surface: str) -> list[dict[str, Any]]:
@@ -66,7 +70,18 @@ def errors_table() -> str:
     return "\n".join(rows)
 
 
-WAYS = {
+def routes_table() -> str:
+    """How each dialect spells each operation."""
+    operations = dict.fromkeys((*PLATFORM.routes, *DAEMON.routes))
+    rows = ["| Operation | `platform` | `daemon` |", "|---|---|---|"]
+    for operation in operations:
+        found = (dialect.routes.get(operation) for dialect in (PLATFORM, DAEMON))
+        spelled = (f"`{route.name}`" if route is not None else "–" for route in found)
+        rows.append(f"| {str(operation).replace('_', ' ')} | {' | '.join(spelled)} |")
+    return "\n".join(rows)
+
+
+WAYS: Final = {
     "production": "every surface, as it is served",
     "fixtures": "the application, with the suite's own tools",
     "fixtures behind auth": "the same, behind an OAuth provider",
@@ -75,30 +90,33 @@ WAYS = {
 
 def conformance_table() -> str:
     record = json.loads((ROOT / "tests" / "peers" / "conformance" / "record.json").read_text(encoding="utf-8"))
-    rows = ["| MCP | What is tested | Result | Checks that do not apply |", "|---|---|---|---|"]
+    rows = [
+        "| MCP | What is tested | Scored | Passed | Skipped | Expected failures | Checks that do not apply |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for wire, cards in record["wires"].items():
         for way, words in WAYS.items():
             card = cards[way]
-            passed = f"{card['passed']} of {cards['scored']} scored"
-            result = f"{passed}, {card['skipped']} skipped, {card['expected']} expected"
-            rows.append(f"| {wire} | {words} | {result} | {card['not_applicable'] or '–'} |")
+            counts = [cards["scored"], card["passed"], card["skipped"], card["expected"], card["not_applicable"]]
+            rows.append(f"| {wire} | {words} | {' | '.join(str(count) for count in counts)} |")
     return "\n".join([*rows, "", f"With `@modelcontextprotocol/conformance` {record['suite']}."])
 
 
 def speed_table() -> str:
-    """The budgets as they were last measured, with the machine and the date; told in full by the page itself."""
+    """The budgets as they were last measured, with the machine and the date; `bench/RESULTS.md` has the rest."""
     page = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
     facts = dict(re.findall(r"^\* ([a-zA-Z]+): (.+)$", page, re.MULTILINE))
     (budgets,) = re.findall(r"^## Budgets\n\n(.+?)\n\n((?:\|.+\n)+)", page, re.MULTILINE)
     rows = ["|".join(line.split("|")[:6]) + "|" for line in budgets[1].splitlines()]
     when = f"{facts['date']}, {facts['machine']}, {facts['Python']}, commit {facts['commit']}"
-    return "\n".join([f"<details><summary>{when}: {budgets[0]}</summary>", "", *rows, "", "</details>"])
+    return "\n".join([f"{when}: {budgets[0]}", "", *rows])
 
 
-TABLES: dict[str, Callable[[], str]] = {
+TABLES: Final[dict[str, Callable[[], str]]] = {
     "settings": settings_table,
     "errors": errors_table,
     "surfaces": surfaces_table,
+    "routes": routes_table,
     "conformance": conformance_table,
     "speed": speed_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
@@ -106,16 +124,16 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """The text with each table between its markers made anew."""
-    for name, table in TABLES.items():
-        begin, end = f"<!-- {name}: generated -->", f"<!-- {name}: end -->"
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"README.md has no place for the {name} table")
-        made = f"{begin}\n{table()}\n{end}"
-        text = pattern.sub(lambda _match, made=made: made, text)  # type: ignore[misc]
-    return text
+    """The text with each table between its markers made anew. A table that is made elsewhere stays as it is."""
+
+    def made(match: re.Match[str]) -> str:
+        name = match.group(1)
+        table = TABLES[name]() + "\n" if name in TABLES else match.group(2)
+        return f"<!-- {name}: generated -->\n{table}<!-- {name}: end -->"
+
+    return MARKED.sub(made, text)
 
 
 if __name__ == "__main__":
-    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

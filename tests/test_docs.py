@@ -1,39 +1,113 @@
-"""The documents tell the truth: generated tables are current, names exist, versions agree."""
+"""The documents tell the truth: tables are current, links lead somewhere, what is named exists, versions agree."""
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import gateway
-from tests.docs import README, ROOT, with_tables
+from tests.docs import MARKED, PAGES, ROOT, TABLES, with_tables
 
-DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "contract/README.md"]
+README_LINES, README_BYTES = 180, 10 * 1024
+ARCHITECTURE_LINES = 80
+LINE_LENGTH = 120
+# Counted by `python -m tests.gateway.requests`, and held current by its own test.
+COUNTED = {"requests"}
+
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+URL = re.compile(r"https?://\S+")
+PATH = re.compile(r"`((?:gateway|contract|tests|bench|deploy|docs)/[^`\s]*)`")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def test_the_generated_tables_of_the_readme_are_current() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert with_tables(text) == text, "run: .venv/bin/python -m tests.docs"
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose_of(page: Path) -> str:
+    """A page without its code and without what is generated."""
+    return FENCED.sub("", MARKED.sub("", text_of(page)))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What links to the headings of a page end with, as GitHub makes it."""
+    seen: Counter[str] = Counter()
+    anchors = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCED.sub("", text_of(page)), re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        anchors.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return anchors
+
+
+def is_dead(link: str, page: Path) -> bool:
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    return not target.exists() or bool(anchor and anchor not in anchors_of(target))
+
+
+@every_page
+def test_generated_tables_are_current(page: Path) -> None:
+    assert with_tables(text_of(page)) == text_of(page), "run: .venv/bin/python -m tests.docs"
+
+
+def test_every_generated_table_has_a_place_and_every_place_a_table() -> None:
+    markers = [re.findall(r"<!-- ([a-z ]+): generated -->", text_of(page)) for page in PAGES]
+    places = [MARKED.findall(text_of(page)) for page in PAGES]
+    assert {name for names in markers for name in names} == set(TABLES) | COUNTED
+    assert [len(names) for names in markers] == [len(found) for found in places]
 
 
 def test_the_changelog_knows_this_version() -> None:
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(rf"^## \[?{re.escape(gateway.__version__)}\]?", changelog, re.MULTILINE)
+    headings = re.findall(r"^## \[(.+?)\](.*)$", text_of(ROOT / "CHANGELOG.md"), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    dated = {version for version, date in headings[1:] if re.fullmatch(r" - \d{4}-\d\d-\d\d", date)}
+    assert dated == {version for version, _ in headings[1:]}
+    assert gateway.__version__ in dated
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_between_documents_lead_somewhere(document: str) -> None:
-    path = ROOT / document
-    targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (path.parent / target).exists()] == []
+@every_page
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = [link for link in LINK.findall(prose_of(page)) if not re.match(r"https?:|mailto:", link)]
+    assert [link for link in links if is_dead(link, page)] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_make_targets_that_are_named_exist(document: str) -> None:
+def test_the_readme_leads_to_every_page() -> None:
+    linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(ROOT / "README.md"))}
+    assert [page.name for page in PAGES if page.resolve() not in linked and page.name != "README.md"] == []
+
+
+@every_page
+def test_make_targets_that_are_named_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"`make ([a-z-]+)", (ROOT / document).read_text(encoding="utf-8")))
+    named = set(re.findall(r"`make ([a-z-]+)", text_of(page)))
     assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+
+
+@every_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    """`<surface>` in a path stands for any name."""
+    named = set(PATH.findall(prose_of(page)))
+    patterns = {path: re.sub(r"<[^>]+>", "*", path).rstrip("/") for path in named}
+    assert sorted(path for path, pattern in patterns.items() if not any(ROOT.glob(pattern))) == []
+
+
+@every_page
+def test_lines_are_short(page: Path) -> None:
+    long = [line for line in prose_of(page).splitlines() if len(URL.sub("", LINK.sub("]()", line))) > LINE_LENGTH]
+    assert long == []
+
+
+def test_the_front_page_and_the_architecture_stay_short() -> None:
+    readme, architecture = text_of(ROOT / "README.md"), text_of(ROOT / "ARCHITECTURE.md")
+    assert len(readme.splitlines()) <= README_LINES
+    assert len(readme.encode()) <= README_BYTES
+    assert len(architecture.splitlines()) <= ARCHITECTURE_LINES
 
 
 def test_nothing_names_a_place_outside_the_repository() -> None:

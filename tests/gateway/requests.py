@@ -1,4 +1,4 @@
-"""How many requests each tool makes upstream, by dialect: counted, and written as the table of ARCHITECTURE.md.
+"""How many requests each tool makes upstream, by dialect: counted, and written as the table of docs/platforms.md.
 
 python -m tests.gateway.requests     rewrites that table
 """
@@ -33,7 +33,7 @@ from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
 from tests.served import listening
 
-ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+PAGE = Path(__file__).parents[2] / "docs" / "platforms.md"
 BEGIN, END = "<!-- requests: generated -->", "<!-- requests: end -->"
 URL = "https://example.com/otters"
 NOTE = "# Otters\n\nOtters hold hands while they sleep."
@@ -219,11 +219,9 @@ def _cell(answered: int, after: int) -> str:
 
 def with_table(text: str, made: str) -> str:
     pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    assert pattern.search(text), "ARCHITECTURE.md has no place for the table of requests"
+    assert pattern.search(text), f"{PAGE.name} has no place for the table of requests"
     return pattern.sub(lambda _match: f"{BEGIN}\n{made}\n{END}", text)
 
 
 if __name__ == "__main__":
-    ARCHITECTURE.write_text(
-        with_table(ARCHITECTURE.read_text(encoding="utf-8"), asyncio.run(table())), encoding="utf-8"
-    )
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), asyncio.run(table())), encoding="utf-8")

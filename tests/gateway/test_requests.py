@@ -1,8 +1,8 @@
-"""Upstream requests a call: those of the table in ARCHITECTURE.md, within the budgets."""
+"""Upstream requests a call: those of the table in docs/platforms.md, within the budgets."""
 
 import pytest
 
-from tests.gateway.requests import ARCHITECTURE, DIALECTS, counted, table, with_table
+from tests.gateway.requests import DIALECTS, PAGE, counted, table, with_table
 
 # Tools and the most requests they may make on a daemon, until they are answered.
 BUDGETS = {
@@ -14,8 +14,8 @@ BUDGETS = {
 }
 
 
-async def test_the_table_in_the_architecture_is_what_is_counted() -> None:
-    text = ARCHITECTURE.read_text(encoding="utf-8")
+async def test_the_table_in_the_documentation_is_what_is_counted() -> None:
+    text = PAGE.read_text(encoding="utf-8")
     assert with_table(text, await table()) == text, "run: .venv/bin/python -m tests.gateway.requests"
 
 
