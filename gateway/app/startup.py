@@ -14,16 +14,9 @@ class CannotStart(Exception):
     """Why a command cannot run here, in one sentence with its fix."""
 
 
-# structlog brings along what colours tracebacks, if it is there: a twentieth of a start. Ours have no colours.
-_COLOURS = "rich.traceback"
-
-
 @contextmanager
 def importing() -> Iterator[None]:
     """Import what is in the block faster: nothing of it becomes rubbish, so nobody need look for any."""
-    hidden = _COLOURS not in sys.modules
-    if hidden:
-        sys.modules[_COLOURS] = None  # type: ignore[assignment]  # for the import system: it cannot be had
     gc.disable()
     try:
         yield
@@ -31,8 +24,6 @@ def importing() -> Iterator[None]:
         # Else the first look afterwards would be at all of it.
         gc.freeze()
         gc.enable()
-        if hidden:
-            del sys.modules[_COLOURS]
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -1,10 +1,8 @@
 """The file of API tokens: hashed, bound, expiring, revocable."""
 
 import base64
-import fcntl
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,14 +65,13 @@ def make_token() -> str:
 @contextmanager
 def change(path: Path) -> Iterator[list[Record]]:
     """The records, to be changed in place; written back whole, for one process at a time, readable by us alone."""
+    # Only the commands change tokens; a gateway that starts need not wait for this import.
+    from filelock import FileLock
+
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(path.with_name(path.name + ".lock"), "w", opener=_private) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Where the file system has no locks, fail: a lock that lives by its file outlives a process that was killed.
+    with FileLock(path.with_name(path.name + ".lock"), mode=0o600, fallback_to_soft=False):
         records = parse(path.read_bytes()) if path.exists() else []
         yield records
         text = json.dumps({"tokens": [record.model_dump(mode="json") for record in records]}, indent=2) + "\n"
         replace_file(path, text.encode())
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)

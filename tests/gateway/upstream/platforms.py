@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+import respx
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -30,8 +31,10 @@ from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
+from gateway.upstream.wire.transport import pooled_client
 from tests.daemons.fake import FakeDaemon
 
+PLATFORM_URL = "http://platform.example"
 BOTH = (PLATFORM, DAEMON)
 LIST = "GET /v1/brains"
 BRAIN = "/v1/brains/{brain}"
@@ -236,6 +239,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def client_of(platform: respx.MockRouter) -> httpx.AsyncClient:
+    """The gateway's own client, with respx in the place of connections."""
+    return pooled_client(httpx.MockTransport(platform.async_handler))
 
 
 @asynccontextmanager

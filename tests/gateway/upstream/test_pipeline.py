@@ -1,15 +1,16 @@
-"""The client of a platform, against servers on loopback that do what platforms and networks do."""
+"""The client of a platform: against respx, and against servers on loopback where what matters is the network."""
 
 import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
+import respx
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
@@ -21,7 +22,7 @@ from gateway.upstream.dialects.dialect import Dialect, Route
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.exchange import ANSWER_BYTES
 from gateway.upstream.pipeline import Upstream
-from gateway.upstream.wire.transport import pooled_client
+from tests.gateway.upstream.platforms import PLATFORM_URL, client_of
 
 WRITES = sorted(op for op in PLATFORM.routes if op.writes)
 READING = sorted(op for op in PLATFORM.routes if op.reads)
@@ -149,12 +150,8 @@ async def reaching(
         await upstream.close()
 
 
-@asynccontextmanager
-async def answered(answer: Callable[[httpx.Request], httpx.Response], **options: Any) -> AsyncIterator[Upstream]:
-    """An upstream whose every request is answered by a function."""
-    http = pooled_client(httpx.MockTransport(answer))
-    async with reaching("http://platform.example", http=http, **options) as upstream:
-        yield upstream
+def answered(platform: respx.MockRouter, **options: Any) -> AbstractAsyncContextManager[Upstream]:
+    return reaching(PLATFORM_URL, http=client_of(platform), **options)
 
 
 async def refusal(sending: Awaitable[object]) -> GatewayError:
@@ -200,18 +197,13 @@ SENT = {
 
 
 @pytest.mark.parametrize("op", SENT)
-async def test_every_operation_goes_to_its_route_with_its_arguments(op: Op) -> None:
-    requests: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return httpx.Response(200, json={"ok": op})
-
+async def test_every_operation_goes_to_its_route_with_its_arguments(op: Op, platform: respx.MockRouter) -> None:
+    platform.route().respond(json={"ok": op})
     call = Call()
-    async with answered(answer, token="secret") as upstream:
+    async with answered(platform, token="secret") as upstream:
         found = (await upstream.send(call, op, ARGS)).answer
 
-    (request,) = requests
+    (request,) = (sent.request for sent in platform.calls)
     body = json.loads(request.content) if request.content else None
     assert (request.method, request.url.raw_path.decode(), body) == SENT[op]
     assert request.headers["authorization"] == "Bearer secret"
@@ -225,16 +217,13 @@ def request_body(op: Op) -> bytes:
     return httpx.Response(200, json={"ok": op}).content
 
 
-async def test_a_file_is_uploaded_as_a_part_named_file() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
-        assert b'name="file"; filename="a.md"\r\nContent-Type: text/markdown\r\n\r\n# A\r\n' in request.content
-        return httpx.Response(200, json={"path": str(request.url.path)})
-
-    async with answered(answer) as upstream:
-        assert (await upstream.send(Call(), Op.INGEST_FILE, ARGS)).answer == {
-            "path": "/v1/brains/b1/documents/ingest/file"
-        }
+async def test_a_file_is_uploaded_as_a_part_named_file(platform: respx.MockRouter) -> None:
+    ingest = platform.post("/v1/brains/b1/documents/ingest/file").respond(json={"id": "d"})
+    async with answered(platform) as upstream:
+        assert (await upstream.send(Call(), Op.INGEST_FILE, ARGS)).answer == {"id": "d"}
+    sent = ingest.calls.last.request
+    assert sent.headers["content-type"].startswith("multipart/form-data; boundary=")
+    assert b'name="file"; filename="a.md"\r\nContent-Type: text/markdown\r\n\r\n# A\r\n' in sent.content
 
 
 @pytest.mark.parametrize(
@@ -244,42 +233,39 @@ async def test_a_file_is_uploaded_as_a_part_named_file() -> None:
         (Op.APPEND_DOCUMENT, "POST /v1/brains/b1/documents/append?path=memory%2Fglobal%2Fa.md"),
     ],
 )
-async def test_bytes_are_sent_as_they_are_and_an_empty_answer_is_an_answer(op: Op, aimed_at: str) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert f"{request.method} {request.url.raw_path.decode()}" == aimed_at
-        assert (request.headers["content-type"], request.content) == ("application/octet-stream", ARGS["body"])
-        return httpx.Response(204)
-
-    async with answered(answer) as upstream:
+async def test_bytes_are_sent_as_they_are_and_an_empty_answer_is_an_answer(
+    op: Op, aimed_at: str, platform: respx.MockRouter
+) -> None:
+    platform.route().respond(204)
+    async with answered(platform) as upstream:
         assert (await upstream.send(Call(), op, ARGS)).answer == {}
+    sent = platform.calls.last.request
+    assert f"{sent.method} {sent.url.raw_path.decode()}" == aimed_at
+    assert (sent.headers["content-type"], sent.content) == ("application/octet-stream", ARGS["body"])
 
 
-async def test_an_answer_is_decoded_with_what_was_asked() -> None:
-    def answer(_request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json=["a"])
-
+async def test_an_answer_is_decoded_with_what_was_asked(platform: respx.MockRouter) -> None:
+    platform.get("/x").respond(json=["a"])
     route = Route("GET", "/x", decode=lambda said, args: {"said": said, "query": args["query"]})
     dialect = Dialect("odd", {Op.SEARCH: route})
-    async with answered(answer, dialect=dialect) as upstream:
+    async with answered(platform, dialect=dialect) as upstream:
         assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"said": ["a"], "query": "größe & co"}
 
 
-async def test_without_a_token_no_authorization_is_sent() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json={"sent": sorted(request.headers)})
-
-    async with answered(answer) as upstream:
-        sent = ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)["sent"]
+async def test_without_a_token_no_authorization_is_sent(platform: respx.MockRouter) -> None:
+    brains = platform.get("/v1/brains").respond(json={"items": []})
+    async with answered(platform) as upstream:
+        await upstream.send(Call(), Op.LIST_BRAINS, {})
+    sent = sorted(brains.calls.last.request.headers)
     assert sent == ["accept", "accept-encoding", "connection", "host", "user-agent", "x-request-id"]
 
 
-@pytest.mark.parametrize("root", ["http://platform.example/api", "http://platform.example/api/"])
-async def test_a_platform_may_live_below_a_path(root: str) -> None:
-    http = pooled_client(httpx.MockTransport(lambda request: httpx.Response(200, json={"url": str(request.url)})))
-    async with reaching(root, http=http) as upstream:
-        assert ((await upstream.send(Call(), Op.LIST_BRAINS, {})).answer)[
-            "url"
-        ] == "http://platform.example/api/v1/brains"
+@pytest.mark.parametrize("root", [f"{PLATFORM_URL}/api", f"{PLATFORM_URL}/api/"])
+async def test_a_platform_may_live_below_a_path(root: str, platform: respx.MockRouter) -> None:
+    platform.get("/api/v1/brains").respond(json={"items": []})
+    async with reaching(root, http=client_of(platform)) as upstream:
+        assert (await upstream.send(Call(), Op.LIST_BRAINS, {})).answer == {"items": []}
+    assert str(platform.calls.last.request.url) == f"{PLATFORM_URL}/api/v1/brains"
 
 
 async def test_an_operation_the_dialect_does_not_have_is_absent() -> None:
@@ -493,10 +479,9 @@ async def test_every_failure_of_the_transport_becomes_one_of_ours() -> None:
     """All at once, because each waits a moment before it is tried again."""
 
     async def outcome(failure: type[httpx.TransportError], op: Op) -> tuple[str, str]:
-        def fail(_request: httpx.Request) -> httpx.Response:
-            raise failure("at http://inside")
-
-        async with answered(fail) as upstream:
+        platform = respx.MockRouter()
+        platform.route().mock(side_effect=failure("at http://inside"))
+        async with answered(platform) as upstream:
             error = await refusal(asked(upstream) if op is Op.ASK else upstream.send(Call(), op, ARGS))
         assert "inside" not in error.message
         return failure.__name__, error.code
@@ -525,36 +510,38 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("op", [Op.SEARCH, Op.CREATE_DOCUMENT])
-async def test_an_answer_that_is_no_json_object_is_an_error_of_the_platform(op: Op, name: str) -> None:
+async def test_an_answer_that_is_no_json_object_is_an_error_of_the_platform(
+    op: Op, name: str, platform: respx.MockRouter
+) -> None:
     body, content_type = UNREADABLE[name]
-    async with listening(says(reply(body, content_type=content_type))) as peer, reaching(peer.url) as upstream:
+    platform.route().respond(content=body, content_type=content_type)
+    async with answered(platform) as upstream:
         error = await refusal(upstream.send(Call(), op, ARGS))
         if op is Op.CREATE_DOCUMENT:
             # What cannot be read may be the news that it was stored.
             assert isinstance(error, Unsure)
             assert error.doubt is Doubt.ANSWERED
             error = error.failure
-        assert (error.code, error.retryable, len(peer.requests)) == ("upstream_error", False, 1)
+        assert (error.code, error.retryable, platform.calls.call_count) == ("upstream_error", False, 1)
         assert error.message in {"The platform's answer is not JSON.", "The platform's answer is not a JSON object."}
 
 
-async def test_unknown_fields_pass_through_and_half_a_character_does_not() -> None:
+async def test_unknown_fields_pass_through_and_half_a_character_does_not(platform: respx.MockRouter) -> None:
     body = b'{"hits": [{"preview": "cut \\ud83d"}], "new": {"field": [1.5, null]}}'
-    async with listening(says(reply(body))) as peer, reaching(peer.url) as upstream:
+    platform.get("/v1/brains/b1/search").respond(content=body)
+    async with answered(platform) as upstream:
         found = (await upstream.send(Call(), Op.SEARCH, ARGS)).answer
         assert found == {"hits": [{"preview": "cut \ufffd"}], "new": {"field": [1.5, None]}}
 
 
-async def test_a_document_is_read_as_bytes() -> None:
-    async with (
-        listening(says(reply(b"\xff\x00", content_type="text/markdown"))) as peer,
-        reaching(peer.url) as upstream,
-    ):
+async def test_a_document_is_read_as_bytes(platform: respx.MockRouter) -> None:
+    platform.get("/v1/brains/b1/documents/read").respond(content=b"\xff\x00", content_type="text/markdown")
+    async with answered(platform) as upstream:
         assert (await upstream.send(Call(), Op.READ_DOCUMENT, ARGS)).answer == {"body": b"\xff\x00"}
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_an_answer_without_end_is_given_up_at_the_cap(status: int) -> None:
+async def test_an_answer_without_end_is_given_up_at_the_cap(status: int, platform: respx.MockRouter) -> None:
     delivered = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -563,7 +550,8 @@ async def test_an_answer_without_end_is_given_up_at_the_cap(status: int) -> None
             delivered += 1024 * 1024
             yield b" " * (1024 * 1024)
 
-    async with answered(lambda _request: httpx.Response(status, content=endless())) as upstream:
+    platform.route().mock(side_effect=lambda _request: httpx.Response(status, content=endless()))
+    async with answered(platform) as upstream:
         error = await refusal(upstream.send(Call(), Op.SEARCH, ARGS))
     assert (error.code, error.message) == ("upstream_error", "The platform's answer is too large.")
     assert delivered == ANSWER_BYTES + 1024 * 1024
@@ -575,73 +563,79 @@ async def test_an_answer_that_comes_squeezed_is_read() -> None:
         assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"hits": []}
 
 
-NO_BRAIN = json.dumps({"status": 404, "code": "not_found", "detail": "brain not found: b1"}).encode()
-NO_ROUTE = json.dumps({"status": 404, "code": "not_found", "detail": "no route for POST /x"}).encode()
+PROBLEM = {"content-type": "application/problem+json"}
+NO_BRAIN = {"status": 404, "code": "not_found", "detail": "brain not found: b1"}
+NO_ROUTE = {"status": 404, "code": "not_found", "detail": "no route for POST /x"}
 
 
 @pytest.mark.parametrize(
     "absence",
     [
-        reply(b"404 page not found", "404 Not Found", "text/plain"),
-        reply(b"<html>404</html>", "404 Not Found", "text/html"),
-        reply(NO_ROUTE, "404 Not Found", "application/problem+json"),
-        reply(b"{broken", "404 Not Found", "application/json"),
-        reply(b"", "405 Method Not Allowed", "text/plain"),
-        reply(b"{}", "501 Not Implemented"),
+        httpx.Response(404, text="404 page not found"),
+        httpx.Response(404, html="<html>404</html>"),
+        httpx.Response(404, json=NO_ROUTE, headers=PROBLEM),
+        httpx.Response(404, content=b"{broken", headers={"content-type": "application/json"}),
+        httpx.Response(405),
+        httpx.Response(501, json={}),
     ],
 )
-async def test_a_route_that_is_not_there_is_absent(absence: bytes) -> None:
-    async with listening(says(absence)) as peer, reaching(peer.url) as upstream:
+async def test_a_route_that_is_not_there_is_absent(absence: httpx.Response, platform: respx.MockRouter) -> None:
+    platform.route().mock(return_value=absence)
+    async with answered(platform) as upstream:
         for op in (Op.SEARCH, Op.CONSOLIDATE):
             with pytest.raises(Absent):
                 await upstream.send(Call(), op, ARGS)
         with pytest.raises(Absent):
             await asked(upstream)
-        assert len(peer.requests) == 3
+    assert platform.calls.call_count == 3
 
 
-async def test_a_route_that_was_absent_is_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_route_that_was_absent_is_tried_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, platform: respx.MockRouter
+) -> None:
     """A platform may be upgraded under us; until then nobody has to hear again that it lacks something."""
-    absent, there = says(reply(b"", "405 Method Not Allowed")), says(reply(b'{"hits": []}'))
-    async with listening(absent, there) as peer, reaching(peer.url) as upstream:
+    search = platform.get("/v1/brains/b1/search")
+    search.mock(side_effect=[httpx.Response(405), httpx.Response(200, json={"hits": []})])
+    async with answered(platform) as upstream:
         verdict = await upstream.verdict(Call())
         now = verdict.clock()
         for seconds in (0, ABSENT_SECONDS - 1):
             monkeypatch.setattr(verdict, "clock", lambda seconds=seconds: now + seconds)
             with pytest.raises(Absent):
                 await upstream.send(Call(), Op.SEARCH, ARGS)
-        assert len(peer.requests) == 1
+        assert search.call_count == 1
         monkeypatch.setattr(verdict, "clock", lambda: now + ABSENT_SECONDS + 1)
         assert (await upstream.send(Call(), Op.SEARCH, ARGS)).answer == {"hits": []}
-        assert len(peer.requests) == 2
+        assert search.call_count == 2
 
 
 @pytest.mark.parametrize(
     ("answer", "code", "reads"),
     [
-        (reply(NO_BRAIN, "404 Not Found", "application/problem+json"), "no_brain", 1),
-        (reply(b"<html>hunter2</html>", "403 Forbidden", "text/html"), "forbidden", 1),
-        (reply(b'{"code": "hunter2"}', "401 Unauthorized"), "unauthorized", 1),
-        (reply(b"<html>Bad Gateway hunter2</html>", "502 Bad Gateway", "text/html"), "upstream_unavailable", 3),
-        (reply(b"[1]", "500 Internal Server Error"), "upstream_error", 3),
+        (httpx.Response(404, json=NO_BRAIN, headers=PROBLEM), "no_brain", 1),
+        (httpx.Response(403, html="<html>hunter2</html>"), "forbidden", 1),
+        (httpx.Response(401, json={"code": "hunter2"}), "unauthorized", 1),
+        (httpx.Response(502, html="<html>Bad Gateway hunter2</html>"), "upstream_unavailable", 3),
+        (httpx.Response(500, json=[1]), "upstream_error", 3),
     ],
 )
 async def test_a_refusal_is_told_in_our_words_and_only_a_failure_is_asked_again(
-    answer: bytes, code: str, reads: int
+    answer: httpx.Response, code: str, reads: int, platform: respx.MockRouter
 ) -> None:
-    async with listening(says(answer)) as peer, reaching(peer.url) as upstream:
+    platform.route().mock(return_value=answer)
+    async with answered(platform) as upstream:
         for sending in (upstream.send(Call(), Op.SEARCH, ARGS), asked(upstream)):
             error = await refusal(sending)
             assert error.code == code
             assert "hunter2" not in str(error)
-        assert [request[:4] for request in peer.requests] == [b"GET "] * reads + [b"POST"]
+    assert [sent.request.method for sent in platform.calls] == ["GET"] * reads + ["POST"]
 
 
-async def test_how_long_to_wait_is_told_where_nobody_waits_that_long() -> None:
-    busy = says(reply(b"{}", "429 Too Many Requests", more="retry-after: 31\r\n"))
-    async with listening(busy) as peer, reaching(peer.url) as upstream:
+async def test_how_long_to_wait_is_told_where_nobody_waits_that_long(platform: respx.MockRouter) -> None:
+    search = platform.get("/v1/brains/b1/search").respond(429, json={}, headers={"retry-after": "31"})
+    async with answered(platform) as upstream:
         error = await refusal(upstream.send(Call(), Op.SEARCH, ARGS))
-        assert (error.code, error.retry_after_seconds, len(peer.requests)) == ("rate_limited", 31, 1)
+    assert (error.code, error.retry_after_seconds, search.call_count) == ("rate_limited", 31, 1)
 
 
 async def test_an_endpoint_that_cannot_be_had_is_told_as_it_is() -> None:
@@ -689,9 +683,9 @@ async def test_an_answer_that_is_cut_off_is_truncated_and_not_asked_again(parts:
         assert len(peer.requests) == 1
 
 
-async def test_a_page_instead_of_an_answer_is_an_error_of_the_platform() -> None:
-    page = says(reply(b"<html>Sign in</html>", content_type="text/html"))
-    async with listening(page) as peer, reaching(peer.url) as upstream:
+async def test_a_page_instead_of_an_answer_is_an_error_of_the_platform(platform: respx.MockRouter) -> None:
+    platform.post("/v1/brains/b1/ask").respond(html="<html>Sign in</html>")
+    async with answered(platform) as upstream:
         assert (await refusal(asked(upstream))).code == "upstream_error"
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+import respx
 
 from gateway.upstream.wire import connections
-from gateway.upstream.wire.transport import pooled_client
+from tests.gateway.upstream.platforms import PLATFORM_URL, client_of
 from tests.gateway.upstream.wire.connections.peer import CHUNKED, Exchange, Peer, answer, chunk, peering
 
 METHODS = ["GET", "PUT", "DELETE", "POST"]
@@ -306,6 +307,8 @@ async def test_every_address_of_a_name_is_tried(http: httpx.AsyncClient, monkeyp
     assert asked[0] == ("brains.example", 0)
 
 
-async def test_respx_stands_in_for_all_of_it() -> None:
-    async with pooled_client(httpx.MockTransport(lambda _request: httpx.Response(204))) as http:
-        assert (await http.get("http://nowhere.invalid")).status_code == 204
+async def test_respx_stands_in_for_all_of_it(platform: respx.MockRouter) -> None:
+    read = platform.get("/v1/brains", params={"dir": "a b"}).respond(204)
+    async with client_of(platform) as http:
+        assert (await http.get(f"{PLATFORM_URL}/v1/brains?dir=a%20b")).status_code == 204
+    assert read.calls.last.request.headers["host"] == "platform.example"
