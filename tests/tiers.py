@@ -69,16 +69,17 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
     """The tests of a tier, in their order."""
     if tier >= Tier.all:
         return items
-    left_out = {"slow"} if tier is Tier.test else {"slow", "not_quick"}
     seen: Counter[str] = Counter()
     kept = []
     for item in items:
-        if any(item.get_closest_marker(name) for name in left_out):
+        if item.get_closest_marker("slow"):
             continue
+        # Counted the same in both tiers, so that what `make quick` runs is in `make test` too.
         sampled, function = item.get_closest_marker("sampled"), item.nodeid.partition("[")[0]
-        if sampled is None or seen[function] % sampled.args[0] == 0:
-            kept.append(item)
+        is_sample = sampled is None or seen[function] % sampled.args[0] == 0
         seen[function] += 1
+        if is_sample and not (tier is Tier.quick and item.get_closest_marker("not_quick")):
+            kept.append(item)
     return kept
 
 

@@ -29,7 +29,7 @@ WAYS_OUT = [
     pytest.param("stdio", "modern", marks=pytest.mark.slow),
     ("stdio", "legacy"),
 ]
-by_every_way_out = pytest.mark.parametrize(("transport", "era"), WAYS_OUT, ids=map("-".join, WAYS_OUT))
+by_every_way_out = pytest.mark.parametrize(("transport", "era"), WAYS_OUT)
 SAID = [{"role": "user", "content": f"message {n}"} for n in range(3)]
 
 Begin = Callable[..., "asyncio.Future[dict[str, Any]]"]

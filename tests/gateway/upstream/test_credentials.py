@@ -30,6 +30,8 @@ from tests.canaries.world import (
 from tests.gateway.conftest import eventually
 from tests.served import MODE, Era, listening
 
+pytestmark = pytest.mark.not_quick
+
 UPSTREAM_TOKEN, ONE_TOKEN, INTERNAL_KEY = "upstream-token-kestrel", "one-token-for-all", "internal-key-osprey"
 ERAS: list[Era] = ["modern", "legacy"]
 SEARCH = ToolCall("memory_search", scopes.READ, {"query": "otters"})

@@ -123,6 +123,7 @@ async def test_missing_arguments_are_named(web_agent: Agent, tool: str) -> None:
     assert f"{next(iter(GOOD[tool]))} is required" in plain(result)
 
 
+@pytest.mark.not_quick
 async def test_ids_that_could_leave_their_place_are_refused(web_agent: Agent) -> None:
     before = await state_of(web_agent)
     for bad in BAD_IDS:
