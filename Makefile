@@ -8,7 +8,12 @@ PEERS  := tests/peers
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
-.PHONY: help run test test-peers check format bench proof clean
+# Each tier of the tests has all of the one before it; tests/tiers.py says how. A third worker uses the time in which
+# the others wait for a process or a socket.
+PYTEST := env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -q
+TIERED := $(PYTEST) -n $(or $(WORKERS),3) --dist worksteal --ignore=$(PEERS)
+
+.PHONY: help run quick test test-all test-peers nightly check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -16,11 +21,23 @@ help: ## Show this list
 run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the embedded brain
 	@$(BIN)/brains-gateway serve
 
-test: $(STAMP) ## Set up, then run the whole suite
-	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -n auto -q --ignore=$(PEERS)
+quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
+	@TIER=quick $(TIERED) $(ARGS)
+
+test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
+	@TIER=test $(TIERED) $(ARGS)
+
+test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour
+	@TIER=all $(TIERED) $(ARGS)
 
 test-peers: $(STAMP) $(PEERS)/node_modules/.installed ## Test with clients of other makes; needs Node 20 and npm
-	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -q $(PEERS)
+	@$(PYTEST) $(PEERS) $(ARGS)
+
+nightly: $(STAMP) $(PEERS)/node_modules/.installed ## Everything, in full size: an hour or two; needs what test-peers needs
+	@TIER=nightly $(TIERED) $(ARGS)
+	@$(PYTEST) $(PEERS) $(ARGS)
+	@# The page of the repository stays as it is: that is what `make proof` is for.
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 
 check: $(STAMP) ## Lint and type-check
 	@$(BIN)/ruff check .

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
+from tests.tiers import by_tier
+from tests.tiers import pytest_collection_modifyitems as pytest_collection_modifyitems
+from tests.tiers import pytest_ignore_collect as pytest_ignore_collect
+
+# Of every property, so many examples; those that say a number themselves say it by tier too.
+settings.register_profile("tier", max_examples=by_tier(25, 100, 1000))
+settings.load_profile("tier")
 
 # Before anything imports FastMCP: its own logging would be set up at import.
 os.environ["FASTMCP_LOG_ENABLED"] = "false"

@@ -29,12 +29,12 @@ NOT_IMPLEMENTED = CallCase.model_validate(
         "steps": [{"call": "memory_consolidate", "expect": {"error": "not_implemented"}}],
     }
 )
-# Each platform by each way in; each way on each wire.
+# Each platform by each way in; each way on each wire. `make test` has one of each platform and of each way.
 WAYS = [
-    ("reference platform", "http", MODERN),
+    pytest.param("reference platform", "http", MODERN, marks=pytest.mark.slow),
     ("reference platform", "stdio", HANDSHAKE),
     ("daemon", "http", HANDSHAKE),
-    ("daemon", "stdio", MODERN),
+    pytest.param("daemon", "stdio", MODERN, marks=pytest.mark.slow),
 ]
 
 

@@ -30,11 +30,13 @@ class Watched:
         return sorted(str(task.get_coro()) for task in asyncio.all_tasks(self._loop) if not task.done())
 
 
+@pytest.mark.slow
 def test_a_crowd_gets_its_own_answers_and_leaves_nothing_behind() -> None:
     part = run(full=False)
     assert part.failures == [], part.rows
 
 
+@pytest.mark.slow
 def test_a_crowd_leaves_no_task_behind(tmp_path: Path) -> None:
     story = Storyteller(SMALL)
     with Platform(story).running() as platform:

@@ -1,8 +1,11 @@
 """A platform in trouble, at a size for every day: `make proof` has the full minute."""
 
+import pytest
+
 from tests.faults.overload import FULL, Called, Course, Moody, Trouble, run
 
 
+@pytest.mark.slow
 def test_a_platform_in_trouble_gets_no_more_than_it_was_offered_and_is_used_again() -> None:
     part = run(full=False)
     assert part.failures == [], part.rows

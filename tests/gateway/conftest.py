@@ -15,6 +15,7 @@ from mcp_types import TextContent
 from tests.daemons.fake import FakeDaemon, G, Script, T, Y
 from tests.gateway.ingest.internet import Internet, record_dialling
 from tests.served import Era, Served, listening, serving
+from tests.tiers import by_tier
 
 DAEMONS = {"T": T, "Y": Y, "G": G}
 # The canonical platform by every way in, and every make of the daemon.
@@ -27,7 +28,23 @@ WAYS_IN: list[tuple[str, str, Era]] = [
     ("Y", "http", "legacy"),
     ("G", "stdio", "modern"),
 ]
-PLATFORMS = ["embedded", *DAEMONS]
+EVERY_WAY_IN: list[tuple[str, str, Era]] = [
+    (platform, transport, era)
+    for platform in ("embedded", *DAEMONS)
+    for transport in ("http", "stdio")
+    for era in ("modern", "legacy")
+]
+# What differs over stdio is the transport, which the cases of the contract and the pins try in `make test` too: the
+# same test body by a process of its own is worth its second and a half in `make test-all`.
+WAYS = [
+    pytest.param(way, marks=() if way == WAYS_IN[0] else pytest.mark.slow if "stdio" in way else pytest.mark.not_quick)
+    for way in by_tier(WAYS_IN, WAYS_IN, EVERY_WAY_IN)
+]
+PLATFORMS = [
+    "embedded",
+    pytest.param("T", marks=pytest.mark.not_quick),
+    *(pytest.param(daemon, marks=pytest.mark.slow) for daemon in ("Y", "G")),
+]
 # What the language model of the daemons says, whatever it is asked.
 TALK = Script(
     tokens=["The night train ", "to Vienna leaves ", "at 22:10 from platform 9."],
@@ -152,14 +169,14 @@ async def house_of(platforms: Platforms, platform: str, transport: str, era: Era
         yield House(served, structured(created)["id"], platform, transport, era, clients)
 
 
-@pytest.fixture(params=WAYS_IN, ids="-".join)
+@pytest.fixture(params=WAYS, ids="-".join)
 async def house(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[House]:
     """A brain with all surfaces on it, on every platform, by every transport and on both protocol eras."""
     async for found in house_of(platforms, *request.param):
         yield found
 
 
-@pytest.fixture(params=["embedded", "T"])
+@pytest.fixture(params=PLATFORMS[:2])
 async def web_house(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[House]:
     """One of each dialect, and one way in, where the way makes no difference."""
     async for found in house_of(platforms, request.param, "http", "modern"):
@@ -201,7 +218,7 @@ async def agent_of(served: Served, platform: str, transport: str, era: Era) -> A
         yield Agent(client, structured(created)["id"], platform, served)
 
 
-@pytest.fixture(params=WAYS_IN, ids="-".join)
+@pytest.fixture(params=WAYS, ids="-".join)
 async def agent(request: pytest.FixtureRequest, platforms: Platforms) -> AsyncIterator[Agent]:
     """The same test body on every platform, by every transport and on both protocol eras."""
     platform, transport, era = request.param

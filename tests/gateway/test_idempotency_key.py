@@ -26,7 +26,12 @@ async def said(agent: Agent, session: str, content: str, key: Any = None) -> str
 
 
 # Where the gateway keeps the session, by both ways in and on both protocol eras.
-WAYS_IN: list[tuple[str, Era]] = [("http", "modern"), ("http", "legacy"), ("stdio", "modern"), ("stdio", "legacy")]
+WAYS_IN = [
+    ("http", "modern"),
+    ("http", "legacy"),
+    pytest.param("stdio", "modern", marks=pytest.mark.slow),
+    ("stdio", "legacy"),
+]
 
 
 @pytest.mark.parametrize(("transport", "era"), WAYS_IN)

@@ -94,6 +94,7 @@ async def remember(client: Client[Any], writer: str, count: int) -> list[str]:
     return await asyncio.gather(*(one(n) for n in range(count)))
 
 
+@pytest.mark.slow
 async def test_processes_share_one_data_directory_and_write_at_once(tmp_path: Path) -> None:
     each = 40
     with process(tmp_path, "--workers", "2") as served:
@@ -163,6 +164,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     with process(tmp_path, "--workers", "2") as served:
         workers = children_of(served.process.pid)
@@ -172,6 +174,7 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.sampled(2)
 def test_sigterm_ends_it_and_what_was_stored_stays(tmp_path: Path, workers: str) -> None:
     with process(tmp_path, "--workers", workers) as served, httpx.Client() as http:
         stored = http.post(served.url, **raw_call("modern", "memory_remember", {"content": "still here"}))

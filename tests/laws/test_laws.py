@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from gateway.operations import notes
 from tests.laws.calls import Write, questions, writes
 from tests.laws.world import DIALECTS, PEOPLE, World, world
+from tests.tiers import by_tier
 
 LAW = settings(
     deadline=None,
-    max_examples=12,
+    max_examples=by_tier(4, 12, 60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 some_writes = st.lists(writes, min_size=1, max_size=8)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from contract.platform.database import FILE_NAME
 from gateway.config import token_file
@@ -255,6 +256,7 @@ async def check_a_token_is_good_everywhere_or_nowhere(world: Replicas) -> None:
     assert not any(secret in logged for secret in (world.token, young, UPSTREAM_TOKEN))
 
 
+@pytest.mark.slow
 async def test_replicas_that_are_killed_under_load_double_and_lose_nothing(
     tmp_path: Path,
 ) -> None:

@@ -31,6 +31,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(("tool", "way"), WAYS)
+@pytest.mark.sampled(5)
 async def test_a_brain_of_somebody_else_is_told_as_one_that_is_not_there(
     two: House, tool: str, way: str, era: Era
 ) -> None:

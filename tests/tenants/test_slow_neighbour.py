@@ -1,10 +1,8 @@
-"""One tenant with slow names and slow answers, and the others: how long their searches take with it and without it."""
+"""One tenant with slow names and slow answers, and the others: their searches are answered before any of its own."""
 
 import asyncio
 import socket
-import statistics
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,9 +19,10 @@ ERAS: tuple[Era, ...] = ("modern", "legacy")
 # One tenant by many clients: each of them has limits of its own.
 NOISY = [Person("noisy", f"client{n}", "red") for n in range(10)]
 OTHERS = [Person(f"other{n}", "web", "red") for n in range(4)]
-ROUNDS, SEARCHES, REPEATS = 3, 60, 4
+SEARCHES = 15
 SLOW = ".slow.example"
-SECONDS = 40
+# Longer than any caller here waits: a search that has to wait for such a name fails.
+SECONDS = 100
 
 
 class SlowNames:
@@ -31,7 +30,7 @@ class SlowNames:
 
     def __init__(self) -> None:
         self.over = threading.Event()
-        self.waiting = 0
+        self.waiting = self.answered = 0
         self.known: dict[str, str] = {}
         self._real = socket.getaddrinfo
 
@@ -42,6 +41,7 @@ class SlowNames:
         self.waiting += 1
         self.over.wait(SECONDS)
         self.waiting -= 1
+        self.answered += 1
         raise socket.gaierror(socket.EAI_AGAIN, "slow")
 
 
@@ -55,29 +55,27 @@ def slow_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
 
 @pytest.fixture
 def street(tmp_path: Path, slow_names: SlowNames) -> Iterator[House]:
-    with house(tmp_path, [*NOISY, *OTHERS], asks_at_once=8) as found:
+    patient = {"read_seconds": SECONDS, "first_event_seconds": SECONDS}
+    with house(tmp_path, [*NOISY, *OTHERS], asks_at_once=8, **patient) as found:
         found.platform.hangs_up = True
         yield found
 
 
-async def search(full: House, http: httpx.AsyncClient, person: Person, n: int) -> float:
-    """Seconds that a search takes which succeeds."""
-    started = time.perf_counter()
+async def search(full: House, http: httpx.AsyncClient, person: Person, n: int) -> None:
     answer = await full.call(http, person, ERAS[n % 2], "memory_search", {"query": "x", "brain": "notes"})
-    took = time.perf_counter() - started
     assert answer.status_code == 200
     assert not result_of(answer)["isError"], answer.text
-    return took
 
 
-async def p95(full: House, http: httpx.AsyncClient) -> float:
-    """Of the searches of all others, each of whom has one under way at a time."""
+async def searches(full: House) -> None:
+    """Those of all others, each of whom has one under way at a time."""
 
-    async def of_one(person: Person) -> list[float]:
-        return [await search(full, http, person, n) for n in range(SEARCHES // len(OTHERS))]
+    async def of_one(http: httpx.AsyncClient, person: Person) -> None:
+        for n in range(SEARCHES):
+            await search(full, http, person, n)
 
-    taken = [seconds for found in await asyncio.gather(*map(of_one, OTHERS)) for seconds in found]
-    return statistics.quantiles(taken, n=20)[-1]
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        await asyncio.gather(*(of_one(http, person) for person in OTHERS))
 
 
 @asynccontextmanager
@@ -111,6 +109,8 @@ async def noise(full: House, kind: str, slow_names: SlowNames) -> AsyncIterator[
             await eventually(is_loud)
             yield
             assert not any(task.done() for task in tasks)
+            # No answer came in the meantime, so none was asked for again. With names the gateway gives up by itself.
+            assert kind == "names" or begun == at_once * len(NOISY)
         finally:
             for task in tasks:
                 task.cancel()
@@ -119,25 +119,13 @@ async def noise(full: House, kind: str, slow_names: SlowNames) -> AsyncIterator[
             await eventually(is_over)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", ["names", "asks"])
-async def test_a_slow_tenant_does_not_slow_down_the_searches_of_others(
-    street: House, slow_names: SlowNames, kind: str, capsys: pytest.CaptureFixture[str]
+async def test_searches_of_others_are_answered_before_anything_a_slow_tenant_waits_for(
+    street: House, slow_names: SlowNames, kind: str
 ) -> None:
-    """Quiet and noisy by turns in one process. A busy machine may spoil a comparison, but not all of them."""
-    ratios: list[float] = []
-    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
-        while len(ratios) < REPEATS and (not ratios or min(ratios) > 2):
-            quiet, noisy = [], []
-            for _ in range(ROUNDS):
-                # Not counted: whatever is still warming up, or coming to rest.
-                await p95(street, http)
-                quiet.append(await p95(street, http))
-                async with noise(street, kind, slow_names):
-                    noisy.append(await p95(street, http))
-            ratios.append(statistics.median(noisy) / statistics.median(quiet))
-            in_ms = [round(statistics.median(found) * 1000, 1) for found in (quiet, noisy)]
-            with capsys.disabled():
-                print(f"\nslow {kind}: p95 {in_ms[0]} ms quiet, {in_ms[1]} ms noisy: {ratios[-1]:.2f}")  # noqa: T201
-    assert min(ratios) <= 2
+    """Whatever of the gateway the tenant could hold, it holds until the searches are over: nobody waits for it."""
+    await searches(street)
+    async with noise(street, kind, slow_names):
+        await searches(street)
+        assert slow_names.answered == 0
     assert street.platform.odd == []

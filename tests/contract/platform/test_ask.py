@@ -15,6 +15,7 @@ from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import Specification
+from tests.tiers import by_tier
 
 Write = Callable[[str, str | bytes], None]
 
@@ -184,7 +185,7 @@ TRICKY = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=by_tier(30, 120, 1200), deadline=None)
 @given(content=TRICKY)
 def test_the_laws_hold_for_any_content(store: Store, content: str) -> None:
     brain = store.brain("main")

@@ -77,6 +77,7 @@ def test_every_operation_answers_as_the_file_says(url: str, tmp_path: Path, spec
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_what_was_made_is_there_until_it_is_deleted(url: str, tmp_path: Path) -> None:
     chosen = [word for name in LIFE for word in ("--include-operation-id", name)]
     told = schemathesis(tmp_path, url, "", "--phases", "stateful", *chosen)

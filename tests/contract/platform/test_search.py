@@ -12,6 +12,7 @@ from contract.platform import search as ranking
 from contract.platform.library import Operation
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
+from tests.tiers import by_tier
 
 Write = Callable[[str, str | bytes], None]
 Search = Callable[..., list[Json]]
@@ -115,7 +116,7 @@ def test_no_query_is_a_syntax_error(write: Write, search: Search, query: str) ->
     assert found(search(query)) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=by_tier(20, 60, 600), deadline=None)
 @given(query=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60))
 def test_any_text_can_be_asked_for(store: Store, query: str) -> None:
     brain = store.brain("main")
@@ -123,7 +124,7 @@ def test_any_text_can_be_asked_for(store: Store, query: str) -> None:
     assert all(0 < hit.score < 1 for hit in store.search(brain, query, 5).hits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=by_tier(20, 60, 600), deadline=None)
 @given(query=st.text(st.characters(max_codepoint=0x24F), min_size=1, max_size=60))
 def test_text_in_latin_letters_finds_itself(store: Store, query: str) -> None:
     brain = store.brain("main")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from contract.platform import extract, markdown, words
 from contract.platform.stem import porter
+from tests.tiers import by_tier
 
 LETTERS = st.text("aeiouybdlmnrstxz", min_size=1, max_size=6)
 SUFFIXES = [
@@ -40,7 +41,7 @@ def stems_by_sqlite(tokens: list[str]) -> list[str]:
         return [term for (term,) in connection.execute("SELECT term FROM v ORDER BY doc")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=by_tier(30, 150, 1500), deadline=None)
 @given(st.lists(st.tuples(LETTERS, st.sampled_from(SUFFIXES), st.sampled_from(SUFFIXES)).map("".join), min_size=1))
 @example(["byyes", "yyed", "byying", "eed", "eeds", "ies", "sses"])
 def test_stems_are_those_of_the_index(tokens: list[str]) -> None:
@@ -62,7 +63,7 @@ def test_words_are_folded_and_stemmed(word: str, stem: str) -> None:
     assert words.stem_of(word) == stem
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=by_tier(30, 150, 1500), deadline=None)
 @given(st.text(st.one_of(st.sampled_from("a b.\n#-`"), st.characters(exclude_categories=["Cs"])), max_size=400))
 def test_chunks_hold_every_word_in_order(body: str) -> None:
     pieces = markdown.chunks(body)

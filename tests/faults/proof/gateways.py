@@ -15,7 +15,8 @@ import httpx
 from tests.daemons.real import free_port
 
 START_SECONDS, STOP_SECONDS = 60.0, 20.0
-DEADLINE_SECONDS = 1.5
+# So short that a stall can be had by the hundred; and for where nothing stalls, so long that only a hang meets it.
+DEADLINE_SECONDS, PATIENT_SECONDS = 1.5, 60.0
 
 
 @dataclass
@@ -39,26 +40,26 @@ class Gateway:
             self.process.wait()
 
 
-def settings(upstream_url: str, directory: Path) -> dict[str, str]:
-    """Deadlines so short that a stall can be had by the hundred."""
-    short = ("READ", "INGEST", "STAGE", "FIRST_EVENT", "IDLE")
+def settings(upstream_url: str, directory: Path, deadline: float = DEADLINE_SECONDS) -> dict[str, str]:
+    """Of a gateway whose deadlines are all the same."""
+    deadlines = ("READ", "INGEST", "STAGE", "FIRST_EVENT", "IDLE")
     return {
         "BRAINS_UPSTREAM_URL": upstream_url,
         "BRAINS_DATA_DIR": str(directory / "data"),
         "BRAINS_INGEST_ROOTS": str(directory / "files"),
         "BRAINS_LOG_LEVEL": "error",
-        **{f"BRAINS_{name}_SECONDS": str(DEADLINE_SECONDS) for name in short},
+        **{f"BRAINS_{name}_SECONDS": str(deadline) for name in deadlines},
     }
 
 
-def started(upstream_url: str, directory: Path) -> Gateway:
+def started(upstream_url: str, directory: Path, deadline: float = DEADLINE_SECONDS) -> Gateway:
     """A gateway that is on its way; `ready` waits for it."""
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
     with (directory / f"gateway-{port}.log").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "gateway", "serve", "--port", str(port)],
-            env={**inherited, "PYTHONPATH": os.getcwd(), **settings(upstream_url, directory)},
+            env={**inherited, "PYTHONPATH": os.getcwd(), **settings(upstream_url, directory, deadline)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -79,9 +80,11 @@ def ready(gateway: Gateway) -> Gateway:
 
 
 @contextmanager
-def gateways(count: int, upstream_url: str, directory: Path) -> Iterator[Sequence[Gateway]]:
+def gateways(
+    count: int, upstream_url: str, directory: Path, deadline: float = DEADLINE_SECONDS
+) -> Iterator[Sequence[Gateway]]:
     """So many gateways, all ready."""
-    running = [started(upstream_url, directory) for _ in range(count)]
+    running = [started(upstream_url, directory, deadline) for _ in range(count)]
     try:
         yield [ready(gateway) for gateway in running]
     finally:

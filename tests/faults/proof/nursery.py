@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.daemons.real import free_port
-from tests.faults.proof.gateways import settings
+from tests.faults.proof.gateways import PATIENT_SECONDS, settings
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Nursery:
         """A new gateway, which does not listen yet. From any thread."""
         port = free_port()
         wanted = {"port": port, "log": str(self._directory / "children.log")}
-        wanted["environment"] = settings(upstream_url, self._directory)
+        wanted["environment"] = settings(upstream_url, self._directory, PATIENT_SECONDS)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._turn:

@@ -28,6 +28,7 @@ from tests.faults.proof.stages import STAGES
 from tests.faults.proof.weather import KINDS, Weather, is_writing, written_by
 from tests.faults.proof.workload import BRAIN, BRAINS, MIX, PAGE, REMEMBER, SESSION, Workload
 from tests.faults.proxy import proxying
+from tests.tiers import by_tier
 
 
 def note(*said: str, key: str = "a") -> Write:
@@ -294,7 +295,9 @@ def test_figures_of_more_than_one_version_say_so(tmp_path: Path, monkeypatch: py
     assert "not one version" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("setup", "count"), [("platform", 120), ("platform, clients leave", 80)])
+@pytest.mark.parametrize(
+    ("setup", "count"), [("platform", by_tier(40, 120)), ("platform, clients leave", by_tier(30, 80))]
+)
 def test_a_small_run_of_writes_holds(setup: str, count: int) -> None:
     result = writes.written(setup, count, seed=4)
     assert result.judgement.failures == []
@@ -302,6 +305,7 @@ def test_a_small_run_of_writes_holds(setup: str, count: int) -> None:
     assert result.weather.by_kind.total() >= count / 6
 
 
+@pytest.mark.slow
 def test_a_gateway_killed_at_every_point_leaves_each_write_there_once() -> None:
     judgement = kills.killed("platform", 1, seed=2)
     assert judgement.failures == []

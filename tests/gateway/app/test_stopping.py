@@ -20,7 +20,7 @@ from tests.served import Era, listening, messages_of, raw_call
 from tests.upstreams import Answer, Scripted, SlowStream, SlowWrite
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
-WORKERS = ("1", "2")
+WORKERS = ("1", pytest.param("2", marks=pytest.mark.slow))
 # The ten seconds of the drain, and some for a machine that is busy. Whatever takes longer was not cut.
 DRAINED_SECONDS = 14
 # Far below the drain: whoever takes longer has waited for it.
@@ -249,6 +249,7 @@ async def test_a_write_over_stdio_that_was_cancelled_is_seen_through_before_the_
         assert platform.write.committed.is_set()
 
 
+@pytest.mark.slow
 async def test_an_answer_over_stdio_goes_on_while_it_drains_and_is_then_cut(tmp_path: Path) -> None:
     """Both eras at once, each in a process of its own."""
 

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import TALK
 from tests.gateway.test_processes import Process, process, wait_until
 from tests.served import listening, raw_call
+
+pytestmark = pytest.mark.not_quick
 
 EXTRACT = f"POST {BRAIN}/extract"
 

@@ -218,6 +218,7 @@ async def test_a_write_whose_answer_was_lost_is_looked_for() -> None:
     ],
     ids=["other words", "other tags", "no look", "nothing"],
 )
+@pytest.mark.not_quick
 async def test_a_write_without_an_answer_that_is_not_found_is_told_by_what_is_found(
     found: Answer, expected: tuple[str, bool], sent: int
 ) -> None:

@@ -15,6 +15,8 @@ from tests.gateway.conftest import eventually
 from tests.served import Era
 from tests.tenants.people import House, Person, house, result_of
 
+pytestmark = pytest.mark.not_quick
+
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 ANN, BEN = Person("ann", "web", "red"), Person("ben", "web", "red")
 # A public address, so that nothing is looked up; the platform only says that it fetched it.

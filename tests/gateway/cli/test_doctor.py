@@ -1,18 +1,22 @@
 """What a person and an agent can see of the platform: `brains-gateway doctor`, and the resource of the same table."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from mcp_types import TextResourceContents
 from starlette.responses import HTMLResponse
 
 from gateway.app.capabilities import URI
+from gateway.cli.main import main
 from gateway.config.settings import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
@@ -24,17 +28,44 @@ from tests.upstreams import Scripted
 TOOLS = [tool["name"] for tool in PIN]
 
 
+pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
+
+
+def home_of(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "BRAINS_DATA_DIR": str(tmp_path / "data"), "BRAINS_SURFACES": "memory"}
+
+
 def doctor(tmp_path: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    home = {
-        "HOME": str(tmp_path),
-        "PYTHONPATH": str(Path(__file__).parents[3]),
-        "BRAINS_DATA_DIR": str(tmp_path / "data"),
-        "BRAINS_SURFACES": "memory",
-    }
-    command = [sys.executable, "-m", "gateway", "doctor", *arguments]
-    return subprocess.run(
-        command, env=home | settings, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+    """The command without a process of its own, whose start takes longer than all that is tested here."""
+    said, complained = StringIO(), StringIO()
+    with (
+        mock.patch.dict(os.environ, home_of(tmp_path) | settings),
+        chdir(tmp_path),
+        redirect_stdout(said),
+        redirect_stderr(complained),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(["doctor", *arguments])
+    assert isinstance(ended.value.code, int)
+    return subprocess.CompletedProcess(arguments, ended.value.code, said.getvalue(), complained.getvalue())
+
+
+def test_as_a_process_of_its_own_it_says_the_same(tmp_path: Path) -> None:
+    with daemon() as (fake, url):
+        fake.without(f"POST {BRAIN}/consolidate")
+        settings = {"BRAINS_UPSTREAM_URL": url}
+        alone = subprocess.run(
+            [sys.executable, "-m", "gateway", "doctor"],
+            env={**home_of(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3]), **settings},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        here = doctor(tmp_path, **settings)
+    assert (alone.returncode, alone.stdout, alone.stderr) == (here.returncode, here.stdout, here.stderr)
+    assert (here.returncode, here.stderr) == (1, "")
 
 
 def report(tmp_path: Path, **settings: str) -> tuple[int, dict[str, Any]]:

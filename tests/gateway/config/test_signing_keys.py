@@ -23,6 +23,8 @@ from gateway.operations import scopes
 from tests.canaries.hosted import Hosted, hosted, internal
 from tests.canaries.world import ToolCall
 
+pytestmark = pytest.mark.not_quick
+
 SEARCH = ToolCall("memory_search", scopes.READ, {"query": "otters"})
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

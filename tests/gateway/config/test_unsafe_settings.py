@@ -436,6 +436,7 @@ def test_as_a_process_of_its_own_it_says_and_does_the_same(tmp_path: Path) -> No
     assert not (tmp_path / "data").exists(), "nothing is made before the gates"
 
 
+@pytest.mark.not_quick
 def test_doctor_sends_no_token_over_a_network_that_others_read() -> None:
     # Every address of this machine, which is not loopback by its name: nothing leaves the machine.
     platform = Recording(Starlette())
@@ -448,6 +449,7 @@ def test_doctor_sends_no_token_over_a_network_that_others_read() -> None:
 
 @pytest.mark.parametrize("arguments", [("stdio",), ("doctor",)], ids=" ".join)
 @pytest.mark.parametrize("file", ["", "{missing}"], ids=["unset", "missing"])
+@pytest.mark.not_quick
 def test_what_cannot_be_signed_is_one_sentence_for_the_other_commands_too(
     files: dict[str, str], arguments: tuple[str, ...], file: str
 ) -> None:

@@ -270,6 +270,7 @@ def test_a_link_is_called_a_link(tree: Path) -> None:
 SEGMENTS = ["..", ".", "sub", "deep.md", "secret.md", "up", "outside", "root", "folder-outside"]
 
 
+@pytest.mark.not_quick
 def test_no_path_of_a_few_segments_leads_out(tree: Path) -> None:
     roots, read = Roots([tree / "root"]), 0
     for segments in product(SEGMENTS, repeat=4):

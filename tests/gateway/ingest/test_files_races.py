@@ -19,6 +19,8 @@ from gateway.ingest.files import FILE_BYTES, Roots
 from gateway.operations.errors import GatewayError
 from tests.gateway.ingest.races import INSIDE, SECRET, TARGETS, WAYS, naive, plant, racing, use
 
+pytestmark = pytest.mark.not_quick
+
 NOBODY = 65534
 ROUNDS = 6_700
 # As many times a read opens something, at most: a root, two directories and a file.
@@ -266,9 +268,9 @@ def test_a_file_that_may_not_be_read_is_refused() -> None:
 MOUNTED = """
 import sys
 from pathlib import Path
-from gateway import openat2
-from gateway.errors import GatewayError
-from gateway.files import Roots
+from gateway.ingest import openat2
+from gateway.operations.errors import GatewayError
+from gateway.ingest.files import Roots
 if sys.argv[2] == "walk":
     openat2.is_available = lambda: False
 for name in sys.argv[3:]:

@@ -160,6 +160,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
 @pytest.mark.parametrize("operation", CHAINS)
+@pytest.mark.sampled(3)
 async def test_no_failure_moves_a_chain_on(operation: str, code: str) -> None:
     """A timeout or a refusal is an answer: doing something else instead could do the work twice."""
     first = CHAINS[operation][0].via

@@ -195,6 +195,7 @@ NO_OBJECT: dict[str, bytes] = {
 @EVERY_DIALECT
 @EVERY_TOOL
 @pytest.mark.parametrize("answer", [*NO_JSON.values(), *NO_OBJECT.values()], ids=[*NO_JSON, *NO_OBJECT])
+@pytest.mark.sampled(5)
 async def test_what_is_no_json_object_is_an_error(tool: str, dialect: str, answer: bytes, tmp_path: Path) -> None:
     bad = Bad(answer)
     codes = ("upstream_error", "upstream_unavailable", "outcome_unknown", "stream_truncated")
@@ -358,6 +359,7 @@ WIRE: dict[str, tuple[bytes, str]] = {
 @EVERY_DIALECT
 @EVERY_TOOL
 @pytest.mark.parametrize(("answer", "kind"), WIRE.values(), ids=WIRE)
+@pytest.mark.sampled(5)
 async def test_whatever_comes_over_the_wire_is_an_error_in_our_words(
     tool: str, dialect: str, answer: bytes, kind: str, tmp_path: Path
 ) -> None:
@@ -406,6 +408,7 @@ async def test_nothing_of_another_brain_passes(dialect: str, answer: dict[str, A
 
 @EVERY_TOOL
 @pytest.mark.parametrize("say", [says_home_page, says_detail_of_nothing, says_failure, says_foreign])
+@pytest.mark.sampled(3)
 async def test_on_a_platform_that_was_found_out_nothing_is_tried_elsewhere(tool: str, say: Say, tmp_path: Path) -> None:
     platform = Wild()
     with listening(platform.app()) as url:

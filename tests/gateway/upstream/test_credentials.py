@@ -30,6 +30,8 @@ from tests.canaries.world import (
 from tests.gateway.conftest import eventually
 from tests.served import MODE, Era, listening
 
+pytestmark = pytest.mark.not_quick
+
 UPSTREAM_TOKEN, ONE_TOKEN, INTERNAL_KEY = "upstream-token-kestrel", "one-token-for-all", "internal-key-osprey"
 ERAS: list[Era] = ["modern", "legacy"]
 SEARCH = ToolCall("memory_search", scopes.READ, {"query": "otters"})
@@ -62,6 +64,7 @@ def somebody(gateway: Hosted, inbound: str) -> Agent:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["static", "internal"])
 @pytest.mark.parametrize("inbound", INBOUND)
+@pytest.mark.sampled(3)
 def test_the_callers_own_token_and_headers_never_reach_the_platform(
     tmp_path: Path, inbound: str, kind: str, dialect: str
 ) -> None:
@@ -168,6 +171,7 @@ USES = [(d, call) for d in DIALECTS for call in every_tool() if (d, call.tool) !
 
 
 @pytest.mark.parametrize(("dialect", "call"), USES, ids=[f"{dialect}-{call.tool}" for dialect, call in USES])
+@pytest.mark.sampled(3)
 def test_an_internal_token_is_good_for_what_the_tool_needs_and_no_more(
     tmp_path: Path, dialect: str, call: ToolCall
 ) -> None:
@@ -249,6 +253,7 @@ def test_a_project_that_no_token_names_is_never_signed(tmp_path: Path, inbound: 
 
 @pytest.mark.parametrize("call", every_tool(), ids=lambda call: call.tool)
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.sampled(5)
 def test_a_project_that_is_not_the_callers_is_forbidden_and_nothing_is_sent(
     tmp_path: Path, era: Era, call: ToolCall
 ) -> None:

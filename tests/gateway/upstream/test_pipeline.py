@@ -744,6 +744,7 @@ async def test_an_answer_has_a_clock_for_its_first_word_for_each_pause_and_for_a
         assert len(peer.requests) <= 1
 
 
+@pytest.mark.not_quick
 async def test_a_pause_may_be_longer_than_the_wait_for_the_first_word() -> None:
     async def pause(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await says(STREAM_HEAD, RETRIEVE)(reader, writer)

@@ -14,6 +14,7 @@ from gateway.operations.steps.same_call import SameCall, beginning, said_since
 from gateway.operations.table import JsonObject, Op
 from tests.gateway.operations.steps.inmemory import BRAIN, Fault, lost, refusal, unsure
 from tests.gateway.operations.steps.talking import PATH, Logging, Talking, Tearing, Wall, World, call, until_said
+from tests.tiers import by_tier
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -290,7 +291,7 @@ CALLS = st.lists(
 )
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(UNHURRIED, max_examples=by_tier(50, 300, 3000))
 @given(CALLS)
 async def test_whatever_is_cut_a_log_holds_each_call_once_and_in_order(calls: Any) -> None:
     with mock.patch.object(notes, "now", Wall()) as wall:
@@ -310,7 +311,7 @@ async def test_whatever_is_cut_a_log_holds_each_call_once_and_in_order(calls: An
         assert await work.contents() == expected
 
 
-@settings(UNHURRIED, max_examples=200)
+@settings(UNHURRIED, max_examples=by_tier(50, 200, 2000))
 @given(
     st.lists(
         st.tuples(

@@ -19,6 +19,8 @@ from tests.gateway.surfaces.memo.memos import (
     with_brain,
 )
 
+pytestmark = pytest.mark.not_quick
+
 FOLDER = f"memory/project/{PROJECT}/memo"
 
 

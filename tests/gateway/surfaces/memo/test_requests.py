@@ -6,6 +6,8 @@ import pytest
 
 from tests.gateway.surfaces.memo.memos import EXAMPLE, PROJECT, TIMEOUT, Desk, desk, memos_of, path_of, with_brain
 
+pytestmark = pytest.mark.not_quick
+
 
 @pytest.fixture(params=["platform", "daemon"])
 async def one(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:

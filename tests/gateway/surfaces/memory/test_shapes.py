@@ -67,6 +67,7 @@ LESS: list[tuple[str, dict[str, Any], dict[str, Answer]]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "answers"), LESS, ids=[tool for tool, _, _ in LESS])
+@pytest.mark.not_quick
 async def test_what_a_platform_leaves_out_is_filled_in(
     tmp_path: Path, tool: str, arguments: dict[str, Any], answers: dict[str, Answer]
 ) -> None:

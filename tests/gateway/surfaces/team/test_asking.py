@@ -16,6 +16,8 @@ from tests.gateway.conftest import code_of, structured, text_of
 from tests.gateway.http.auth.gateways import HTTP
 from tests.served import MODE, Era, Served, messages_of, raw_call, serving, stdio_client
 
+pytestmark = pytest.mark.not_quick
+
 STATEMENT = {"content": "We deploy on Fridays.", "type": "decision"}
 Action = Literal["accept", "decline", "cancel"]
 # Where a question finds its way to a person.

@@ -11,6 +11,8 @@ import yaml
 from tests.gateway.conftest import code_of, text_of
 from tests.gateway.surfaces.shelf import Agent, Shelf, shelf_on
 
+pytestmark = pytest.mark.not_quick
+
 TEAM = "memory/global/team"
 KINDS = ["platform", "daemon"]
 

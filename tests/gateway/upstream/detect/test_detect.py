@@ -173,6 +173,7 @@ ROUTE_FIRST: dict[str, Say] = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("no_brain", [says_no_brain, says_no_such_brain, says_foreign])
 @pytest.mark.parametrize("no_route", ROUTE_FIRST.values(), ids=ROUTE_FIRST)
+@pytest.mark.sampled(5)
 async def test_a_route_that_is_not_there_is_told_from_a_brain_that_is_not(
     dialect: str, no_route: Say, no_brain: Say
 ) -> None:
@@ -228,6 +229,7 @@ BRAIN_FIRST: dict[str, tuple[Say, Say, bool]] = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("no_brain", "no_route", "blurred"), BRAIN_FIRST.values(), ids=BRAIN_FIRST)
+@pytest.mark.sampled(3)
 async def test_where_brains_are_looked_up_first_one_that_exists_is_asked(
     dialect: str, no_brain: Say, no_route: Say, blurred: bool
 ) -> None:

@@ -176,6 +176,7 @@ FIRST_PROBE: dict[str, tuple[Say, str, bool, bool]] = {
 
 @pytest.mark.parametrize("routes", [[LIST], None], ids=["list", "everywhere"])
 @pytest.mark.parametrize(("said", "code", "retryable", "waits"), FIRST_PROBE.values(), ids=FIRST_PROBE)
+@pytest.mark.sampled(5)
 async def test_a_first_probe_that_fails_is_an_error_and_the_next_call_finds_out(
     said: Say, code: str, retryable: bool, waits: bool, routes: list[str] | None
 ) -> None:
@@ -213,6 +214,7 @@ async def test_how_no_route_is_answered_must_be_known_first(said: Say, code: str
             assert (await upstream.verdict(Call())).present == names_of(PLATFORM)
 
 
+@pytest.mark.not_quick
 async def test_a_platform_that_is_silent_or_gone_gives_an_error_and_no_verdict() -> None:
     platform = Silent()
     with listening(platform.app()) as url:
@@ -227,6 +229,7 @@ async def test_a_platform_that_is_silent_or_gone_gives_an_error_and_no_verdict()
 
 @pytest.mark.parametrize("status", [401, 408, 425, 429, 500, 502, 503, 504, 302])
 @pytest.mark.parametrize("op", [Op.SEARCH, Op.CONSOLIDATE, Op.APPEND_MESSAGE])
+@pytest.mark.sampled(5)
 async def test_a_probe_among_many_that_fails_leaves_that_route_open(op: Op, status: int) -> None:
     name = PLATFORM.routes[op].name
     platform = Wild(says={name: lambda _request: problem(status, "not now", "x", location="/login")})
@@ -241,6 +244,7 @@ async def test_a_probe_among_many_that_fails_leaves_that_route_open(op: Op, stat
     assert platform.requests[STAGE_ONE:] == [name]
 
 
+@pytest.mark.not_quick
 async def test_a_probe_among_many_that_gets_no_answer_leaves_that_route_open() -> None:
     name = f"POST {BRAIN}/consolidate"
     platform = Silent()

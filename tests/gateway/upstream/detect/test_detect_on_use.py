@@ -38,6 +38,8 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
+pytestmark = pytest.mark.not_quick
+
 MAKES = pytest.mark.parametrize("traits", [T, Y, G], ids=lambda traits: traits.name)
 SEARCH = {"brain": "notes", "query": "x"}
 NOTES = {"brain": "notes"}

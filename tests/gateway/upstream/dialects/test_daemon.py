@@ -306,6 +306,7 @@ async def test_a_model_that_fails_breaks_the_answer_whatever_done_says(traits: T
 
 @pytest.mark.parametrize("frames", [0, 1, 2, 3])
 @MAKES
+@pytest.mark.not_quick
 async def test_an_answer_cut_midway_is_not_taken_for_whole(traits: Traits, frames: int) -> None:
     daemon = FakeDaemon(traits, llm=Script())
     daemon.cut_frames = frames

@@ -1,0 +1,92 @@
+"""The tiers: each has all of the one before it, the markers mean what they say, and nothing is skipped instead."""
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests import times
+from tests.tiers import QUICK, TESTS, Tier, chosen, is_left_out
+from tests.times import Timed
+
+ROOT = TESTS.parent
+
+
+class Marked:
+    """As much of a test as a tier looks at."""
+
+    def __init__(self, nodeid: str, *marks: Any) -> None:
+        self.nodeid = nodeid
+        self._marks = {mark.name: mark.mark for mark in marks}
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self._marks.get(name)
+
+
+PLAIN = Marked("a.py::test_plain")
+SLOW = Marked("a.py::test_slow", pytest.mark.slow)
+NOT_QUICK = Marked("a.py::test_not_quick", pytest.mark.not_quick)
+CASES = [Marked(f"a.py::test_cases[{n}]", pytest.mark.sampled(3)) for n in range(7)]
+# The first of its cases is not for `make quick`: the others are counted as if it were.
+MIXED = [
+    Marked(f"a.py::test_mixed[{n}]", pytest.mark.sampled(2), *([pytest.mark.not_quick] if n == 0 else []))
+    for n in range(4)
+]
+ALL = [PLAIN, SLOW, NOT_QUICK, *CASES, *MIXED]
+
+
+def in_tier(tier: Tier) -> list[Any]:
+    return chosen(tier, cast(list[pytest.Item], ALL))
+
+
+def test_quick_leaves_out_what_is_marked_so_and_takes_every_nth_case() -> None:
+    assert in_tier(Tier.quick) == [PLAIN, *CASES[::3], MIXED[2]]
+
+
+def test_test_leaves_out_what_is_slow_and_takes_every_nth_case() -> None:
+    assert in_tier(Tier.test) == [PLAIN, NOT_QUICK, *CASES[::3], *MIXED[::2]]
+
+
+@pytest.mark.parametrize("tier", [Tier.all, Tier.nightly])
+def test_from_test_all_on_nothing_is_left_out(tier: Tier) -> None:
+    assert in_tier(tier) == ALL
+    assert not is_left_out(tier, TESTS / "faults" / "test_matrix.py")
+
+
+def test_every_tier_has_all_of_the_one_before_it() -> None:
+    for small, large in ((Tier.quick, Tier.test), (Tier.test, Tier.all), (Tier.all, Tier.nightly)):
+        assert set(in_tier(small)) <= set(in_tier(large))
+
+
+def test_quick_looks_into_its_directories_and_no_others() -> None:
+    looked_into = [TESTS / quick for quick in QUICK]
+    assert [path for path in looked_into if not path.exists()] == []
+    assert not any(is_left_out(Tier.quick, path) for path in looked_into)
+    assert not is_left_out(Tier.quick, TESTS / "gateway")
+    assert not is_left_out(Tier.quick, TESTS / "gateway" / "upstream" / "wire" / "test_any.py")
+    assert is_left_out(Tier.quick, TESTS / "faults")
+    assert is_left_out(Tier.quick, TESTS / "gateway" / "test_processes.py")
+
+
+def test_make_names_every_tier_and_the_build_runs_all_of_python_and_the_peers() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.findall(r"TIER=(\w+)", makefile) == [tier.name for tier in Tier]
+    assert "make check test-all test-peers\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_tables_of_times_put_a_test_that_moved_beside_itself(tmp_path: Path) -> None:
+    now, earlier = tmp_path / "now.xml", tmp_path / "earlier.xml"
+    now.write_text('<s><testcase classname="tests.b.test_b" name="test_it[1]" time="2.0"/></s>', encoding="utf-8")
+    earlier.write_text(
+        '<s><testcase classname="tests.a.test_a" name="test_it[1]" time="3.0"/>'
+        '<testcase classname="tests.a.test_a" name="test_gone" time="1.0"/></s>',
+        encoding="utf-8",
+    )
+    assert times.read(now) == [Timed("tests.b.test_b", "test_it[1]", 2.0)]
+    told = times.tables(times.read(now), times.read(earlier))
+    assert "1 tests, 2 s of all workers together; before: 2 tests, 4 s." in told
+    assert "| `b/test_b` | 3.0 | 2.0 |" in told
+    assert "| `a/test_a` | 1.0 | - |" in told
+    assert "| `test_it[1]` | 3.0 | 2.0 |" in told
+    assert times.tables(times.read(now)).count("| `b/test_b` | 2.0 |") == 1

@@ -1,0 +1,98 @@
+"""Which tests run: `make quick`, `make test`, `make test-all` and `make nightly`, each with all of the one before.
+
+`make` names the tier in TIER; who calls pytest by hand gets `all`. Three markers say what a tier leaves out:
+
+- `slow`: not in `make quick` and `make test`.
+- `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK.
+- `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
+
+What a tier leaves out is deselected, never skipped: a skipped test reads as if it had been run.
+"""
+
+import os
+from collections import Counter
+from enum import IntEnum
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+TESTS = Path(__file__).parent
+# Everything here runs in the process of the tests, and most of it without a socket.
+QUICK = (
+    "test_architecture.py",
+    "test_docs.py",
+    "test_pins.py",
+    "test_tiers.py",
+    "gateway/brain",
+    "gateway/config",
+    "gateway/ingest",
+    "gateway/mcp",
+    "gateway/operations",
+    "gateway/surfaces",
+    "gateway/upstream",
+)
+
+
+class Tier(IntEnum):
+    quick = 1
+    test = 2
+    all = 3
+    nightly = 4
+
+
+TIER = Tier[os.environ.get("TIER") or "all"]
+
+
+def by_tier(small: T, whole: T, nightly: T | None = None) -> T:
+    """How much of something: a small number in `make quick` and `make test`, and the whole of it in `make test-all`."""
+    if TIER in (Tier.quick, Tier.test):
+        return small
+    return nightly if nightly is not None and TIER is Tier.nightly else whole
+
+
+def nth(cases: list[T], step: int) -> list[T]:
+    """The cases for a test that goes through them by itself: every so many of them where `by_tier` is small."""
+    return cases[:: by_tier(step, 1)]
+
+
+def is_left_out(tier: Tier, path: Path) -> bool:
+    """Whether nothing in a file or directory is of a tier, so that it is not even imported."""
+    if tier > Tier.quick:
+        return False
+    here = path.relative_to(TESTS)
+    return not any(here.is_relative_to(quick) or Path(quick).is_relative_to(here) for quick in QUICK)
+
+
+def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests of a tier, in their order."""
+    if tier >= Tier.all:
+        return items
+    seen: Counter[str] = Counter()
+    kept = []
+    for item in items:
+        if item.get_closest_marker("slow"):
+            continue
+        # Counted the same in both tiers, so that what `make quick` runs is in `make test` too.
+        sampled, function = item.get_closest_marker("sampled"), item.nodeid.partition("[")[0]
+        is_sample = sampled is None or seen[function] % sampled.args[0] == 0
+        seen[function] += 1
+        if is_sample and not (tier is Tier.quick and item.get_closest_marker("not_quick")):
+            kept.append(item)
+    return kept
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Of pytest: what is left out as a whole is not looked into. It asks others where this is None."""
+    inside = collection_path != TESTS and collection_path.is_relative_to(TESTS)
+    return True if inside and is_left_out(TIER, collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of pytest: what is left out is deselected, and counted at the end as such."""
+    kept = chosen(TIER, items)
+    left_out = {item.nodeid for item in items} - {item.nodeid for item in kept}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = kept
