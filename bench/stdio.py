@@ -119,7 +119,7 @@ def _imports(sizes: Sizes) -> str:
     steps = {
         "Python alone": "pass",
         "FastMCP": "from fastmcp import FastMCP",
-        "the gateway, FastMCP included": "import gateway.commands",
+        "the gateway, FastMCP included": "import gateway.cli.serve",
     }
     lines = [[what, f"{_import_ms(statement, sizes):.0f}"] for what, statement in steps.items()]
     return "Start over stdio: importing, from spawn to exit.\n\n" + table(["What", "ms"], lines)

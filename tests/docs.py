@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
-from gateway.config.settings import PREFIX, SURFACES, Settings
+from gateway.config.settings import PREFIX, Settings
 from gateway.operations.errors import CATALOGUE
+from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.platform import PLATFORM
 

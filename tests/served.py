@@ -17,7 +17,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from starlette.types import ASGIApp
 
-from gateway.cli.commands import http_app
+from gateway.app.http_app import http_app
 from gateway.config.settings import load
 
 Era = Literal["modern", "legacy"]

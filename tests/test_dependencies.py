@@ -40,12 +40,12 @@ PRIVATE = {
         {"_acquired", "_close", "_conns", "_get", "_release"},
         {"gateway.upstream.wire.connections"},
     ),
-    "fastmcp": ({"_mcp_server"}, {"gateway.mcp.sdk", "gateway.app.gateway", "bench.bare"}),
+    "fastmcp": ({"_mcp_server"}, {"gateway.mcp.sdk", "bench.bare"}),
     "httpx": ({"_uri_reference"}, {"gateway.upstream.wire.request"}),
-    "mcp": ({"_handle_request"}, {"gateway.mcp.sdk", "gateway.http.endpoint"}),
+    "mcp": ({"_handle_request"}, {"gateway.mcp.sdk"}),
 }
 # Private in looks alone: of the standard library, and in its documentation.
-DOCUMENTED = {"_exit", "_replace", "_asdict", "_fields"}
+DOCUMENTED = {"_exit", "_replace", "_asdict", "_fields", "_value_"}
 LIBRARIES = (*PRIVATE, "mcp_types", "sse_starlette", "starlette", "uvicorn")
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from contract.pin import PINS, pinned
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.served import Era, listening, serving, stdio_client
 from tests.upstreams import Scripted
 

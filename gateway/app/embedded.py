@@ -23,7 +23,7 @@ class EmbeddedBrain:
     def __init__(self, data_dir: Path, fetch: Fetch | None) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
-        self._store = opened(data_dir)
+        self._store = open_store(data_dir)
         self._server = platform_server(self._store, token, fetch)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
@@ -38,7 +38,7 @@ class EmbeddedBrain:
         self._store.close()
 
 
-def opened(data_dir: Path) -> Store:
+def open_store(data_dir: Path) -> Store:
     """The store in a directory.
 
     Raises:

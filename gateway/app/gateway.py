@@ -2,19 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import httpx
 import structlog
 from fastmcp import FastMCP
 from fastmcp.exceptions import ResourceError
-from fastmcp.server.context import Context
-from fastmcp.tools import Tool
-from fastmcp.utilities.versions import VersionSpec
 from mcp.server.request_state import RequestStateSecurity
 
 from gateway import __version__
@@ -33,13 +29,14 @@ from gateway.http.auth.tokens import Tokens
 from gateway.http.endpoint import Door
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
-from gateway.mcp.result import Result
-from gateway.mcp.surface import Options, Surface, SurfaceTool, current_caller, require, tell_http
+from gateway.mcp.run import require, tell_http
+from gateway.mcp.sdk import server_of
+from gateway.mcp.surface import Options, Surface
 from gateway.operations import scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
-from gateway.surfaces.catalog import surface_of
+from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.daemon import DAEMON
@@ -51,36 +48,6 @@ from gateway.upstream.wire.transport import pooled_client
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
-
-
-class Server(FastMCP):
-    """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
-
-    surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        version: VersionSpec | None = None,
-        run_middleware: bool = True,
-    ) -> Any:
-        """A surface's tool at once: for those there is no middleware, provider or version to go through.
-
-        What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
-        """
-        tool = self.surface_tools.get(name)
-        if tool is None or version is not None:
-            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
-        async with Context(fastmcp=self):
-            said = await tool.served(arguments or {})
-        return said.as_json() if isinstance(said, Result) else said
-
-    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
-        principal = current_caller().principal
-        tools = await super().list_tools(run_middleware=run_middleware)
-        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
 
 
 class Gateway:
@@ -117,24 +84,19 @@ class Gateway:
         )
 
     def surface(self, name: str) -> Surface:
-        return surface_of(name, self.brain, _options(self._settings))
+        # Imported when it is served: over stdio that is one of them.
+        module = import_module(f"gateway.surfaces.{name}.surface")
+        made: Surface = getattr(module, SURFACES[name])(self.brain, _options(self._settings))
+        return made
+
+    def surfaces(self) -> list[Surface]:
+        """Those that are served, the one at `/mcp` first."""
+        first = self._settings.first_surface
+        return [self.surface(name) for name in (first, *(n for n in self._settings.surfaces if n != first))]
 
     def server(self, surface: Surface) -> FastMCP:
-        """An MCP server for one surface, without FastMCP's detours."""
-        tools = surface.tools()
-        mcp = Server(
-            "brains-gateway",
-            instructions=surface.instructions,
-            version=__version__,
-            tools=tools,
-            request_state_security=_state_security(self._settings),
-            mask_error_details=True,
-            dereference_schemas=False,
-        )
-        # Without this look-up the SDK runs a whole tools/list before every call on the modern wire.
-        schemas = {tool.name: tool.parameters for tool in tools}
-        mcp._mcp_server.get_tool_input_schema = schemas.get
-        mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
+        """An MCP server for one surface, with the report of what it can do."""
+        mcp = server_of(surface, __version__, _state_security(self._settings))
 
         @mcp.resource(
             URI,
@@ -152,7 +114,6 @@ class Gateway:
                 raise ResourceError(str(error)) from None
             return json.dumps(await capabilities(self.brain, [surface], call), ensure_ascii=False)
 
-        surface.add_to(mcp)
         return mcp
 
     def door(self) -> Door:

@@ -15,7 +15,7 @@ class CannotStart(Exception):
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def fast_import() -> Iterator[None]:
     """Import what is in the block faster: nothing of it becomes rubbish, so nobody need look for any."""
     gc.disable()
     try:

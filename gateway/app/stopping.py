@@ -1,11 +1,15 @@
 """Told to stop, the gateway takes nothing new and answers what is under way; told again, it ends at once."""
 
 import asyncio
+import os
 import signal
+import socket
+import sys
 import time
 from types import FrameType
 from typing import Final
 
+import anyio
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
@@ -57,10 +61,23 @@ def stop_signals() -> asyncio.Event:
     return told
 
 
-async def answered(surface: Surface, seconds: float) -> None:
+async def wait_until_answered(surface: Surface, seconds: float) -> None:
     """Returns once no call is under way, or so many seconds have passed."""
     until = time.monotonic() + seconds
     while surface.under_way and time.monotonic() < until:  # noqa: ASYNC110  # calls end in many ways, none tells
         await asyncio.sleep(_LOOK_SECONDS)
     # The last answer is on its way out.
     await asyncio.sleep(_FLUSH_SECONDS)
+
+
+def run_until_stopped(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until a signal. uvicorn repeats the signal once it has drained: that is then a normal end."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
+    server.run(sockets=[listening])
+
+
+async def leave_with_parent(parent: int) -> None:
+    """End this worker when its supervisor is gone: nobody else would, and the embedded brain went with it."""
+    while os.getppid() == parent:  # noqa: ASYNC110  # no event tells of a parent's death
+        await anyio.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)

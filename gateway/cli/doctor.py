@@ -1,9 +1,65 @@
-"""The capabilities report for a person at a terminal. Pure functions."""
+"""`brains-gateway doctor`: what can be done with the platform that is configured, for a person at a terminal."""
 
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from gateway.app.capabilities import capabilities
+from gateway.app.gateway import Gateway
+from gateway.cli.prepare import local_roots, prepare
+from gateway.config.settings import Settings
+from gateway.config.unsafe_settings import check_local
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
 
-def lines(report: JsonObject, platform: str, files: str) -> list[str]:
+def doctor(settings: Settings, *, as_json: bool) -> bool:
+    """Say what can be done with the platform that is configured; true when that is everything."""
+    check_local(settings)
+    prepare(settings.model_copy(update={"log_level": "error"}))
+    roots = local_roots(settings)
+    gateway = Gateway(settings, roots=roots)
+
+    async def run() -> JsonObject:
+        async with gateway.running():
+            report = await capabilities(gateway.brain, gateway.surfaces(), Call())
+            if settings.dialect != "auto" and settings.upstream_url is not None:
+                report["problems"] += await _other_dialect(settings)
+            return report
+
+    report = asyncio.run(run())
+    where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
+    told = (
+        [json.dumps({"platform": where, **report}, ensure_ascii=False, indent=2)]
+        if as_json
+        else report_lines(report, where, _files(settings, roots))
+    )
+    sys.stdout.write("\n".join(told) + "\n")
+    return bool(report["all_served"] and not report["problems"])
+
+
+async def _other_dialect(settings: Settings) -> list[JsonObject]:
+    """The problem of a dialect that was set and is not the platform's, if it is one."""
+    finding_out = Gateway(settings.model_copy(update={"dialect": "auto"}), roots=())
+    async with finding_out.running():
+        try:
+            spoken, _ = await finding_out.brain.dialect(Call())
+        except GatewayError:
+            return []
+    if spoken == settings.dialect:
+        return []
+    message = f"BRAINS_DIALECT is {settings.dialect}, but this platform speaks {spoken}. Unset it."
+    return [{"code": "validation_error", "message": message, "remedy": ""}]
+
+
+def _files(settings: Settings, roots: tuple[Path, ...]) -> str:
+    told = f"ingested from {', '.join(str(root.absolute()) for root in roots)}"
+    return told if settings.ingest_roots else f"{told} over stdio; over HTTP not at all: set BRAINS_INGEST_ROOTS"
+
+
+def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
     """Platform, brain, files, table, problems, and in the end one sentence that says it all."""
     return [
         f"Platform   {platform}",

@@ -4,13 +4,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gateway import __version__
+from gateway.surfaces.catalog import SURFACES
+
+if TYPE_CHECKING:
+    from gateway.config.settings import Settings
 
 _DESCRIPTION = "One MCP endpoint for the brain you already run. With no platform configured, an embedded brain is used."
-_EPILOG = "Settings are environment variables that begin with BRAINS_; the README lists them."
+_EPILOG = "Settings are environment variables that begin with BRAINS_; docs/settings.md lists them."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,9 +49,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from gateway.config.settings import load
 
     if arguments.command in {"token", "key"}:
-        from gateway.cli import tokens_and_keys
-
-        tokens_and_keys.run(load(), arguments)
+        _administrate(load(), arguments)
         return
     if arguments.command == "platform":
         # It is a platform itself: a token for another one is no business of its.
@@ -61,20 +64,30 @@ def _run(arguments: argparse.Namespace) -> None:
         settings = load(surface=chosen, surfaces=(chosen,) if chosen else None)
     else:
         settings = load()
-    from gateway.app.startup import importing
+    from gateway.app.startup import fast_import
 
-    with importing():
-        from gateway.cli import commands
-
+    with fast_import():
+        command = import_module(f"gateway.cli.{arguments.command}")
     match arguments.command:
         case "serve":
-            commands.serve(settings, arguments.workers)
+            command.serve(settings, arguments.workers)
         case "stdio":
-            commands.stdio(settings)
+            command.stdio(settings)
         case "doctor":
-            sys.exit(0 if commands.doctor(settings, as_json=arguments.json) else 1)
+            sys.exit(0 if command.doctor(settings, as_json=arguments.json) else 1)
         case "platform":
-            commands.platform(settings, arguments.host, arguments.port, arguments.token)
+            command.platform(settings, arguments.host, arguments.port, arguments.token)
+
+
+def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
+    from gateway.app.startup import CannotStart
+
+    try:
+        import_module(f"gateway.cli.{arguments.command}").run(settings, arguments)
+    except OSError as error:
+        raise CannotStart(f"{error.filename} cannot be read or written: {error.strerror}.") from None
+    except ValueError:
+        raise CannotStart("The file does not hold what it should: move it away and make a new one.") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     stdio = commands.add_parser("stdio", help="serve MCP over standard input and output", epilog=_EPILOG)
     stdio.add_argument(
         "--surface",
-        choices=["memory", "kv", "team", "being", "memo"],
+        choices=list(SURFACES),
         help="vocabulary of tools (default: BRAINS_SURFACE, or memory)",
     )
 
@@ -164,7 +177,3 @@ def _token(text: str) -> str:
 def _exit(sentence: str, code: int) -> NoReturn:
     sys.stderr.write(f"brains-gateway: {sentence}\n")
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

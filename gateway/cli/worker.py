@@ -1,8 +1,17 @@
 """What a worker process of `serve --workers` imports first."""
 
-from gateway.app.startup import importing
+from starlette.types import ASGIApp
 
-with importing():
-    from gateway.cli.commands import worker_app
+from gateway.app.startup import fast_import
 
-__all__ = ["worker_app"]
+with fast_import():
+    from gateway.app import log
+    from gateway.app.http_app import http_app
+    from gateway.config.settings import load
+
+
+def worker_app() -> ASGIApp:
+    """The application of one worker process; its settings are in the environment."""
+    settings = load()
+    log.configure(settings.log_level, settings.log_format)
+    return http_app(settings)

@@ -14,9 +14,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gateway.config.kinds import HomePath, Names, Networks, Paths, Seconds
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import RESERVED_SCOPES, checked_id, is_project
+from gateway.surfaces.catalog import SURFACES
 
 PREFIX = "BRAINS_"
-SURFACES = ("memory", "kv", "team", "being", "memo")
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 # A star stands for what is before a name, never for any name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
@@ -54,9 +54,9 @@ class Settings(BaseSettings):
         "auto", description="How the platform spells its API. `auto` finds out with the first call."
     )
     surfaces: Names = Field(
-        SURFACES, description="Vocabularies that are served over HTTP, comma-separated: all of them, or some."
+        tuple(SURFACES), description="Vocabularies that are served over HTTP, comma-separated: all of them, or some."
     )
-    surface: Literal["memory", "kv", "team", "being", "memo"] | None = Field(
+    surface: str | None = Field(
         None,
         description="The vocabulary at `/mcp`, and over stdio; each is also served below its own name. Unset: "
         "`memory`, or the first of those that are served.",
@@ -213,6 +213,13 @@ class Settings(BaseSettings):
         if not named or not set(named) <= set(SURFACES):
             raise ValueError(f"must be some of {', '.join(SURFACES)}, comma-separated")
         return tuple(name for name in SURFACES if name in named)
+
+    @field_validator("surface")
+    @classmethod
+    def _is_surface(cls, value: str | None) -> str | None:
+        if value is not None and value not in SURFACES:
+            raise ValueError(f"must be one of {', '.join(SURFACES)}")
+        return value
 
     @field_validator("project")
     @classmethod

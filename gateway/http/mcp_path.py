@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Final
 
 PATTERN: Final = r"(?:/(?P<surface>[a-z]+))?/mcp(?:/(?P<brain>[^/]+))?/?"
-_PLACE: Final = re.compile(PATTERN)
+_PATH: Final = re.compile(PATTERN)
 _BELOW: Final = re.compile(r"(?:/(?P<surface>[a-z]+))?/mcp(?:/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class McpPath:
     """Where a request goes; without a surface, to the one at `/mcp`."""
 
     surface: str | None
     brain: str | None
 
     @classmethod
-    def of(cls, path: str, surfaces: Container[str]) -> "Place | None":
+    def of(cls, path: str, surfaces: Container[str]) -> "McpPath | None":
         """None where nothing is served."""
-        found = _PLACE.fullmatch(path)
+        found = _PATH.fullmatch(path)
         if found is None or (found["surface"] is not None and found["surface"] not in surfaces):
             return None
         return cls(found["surface"], found["brain"])

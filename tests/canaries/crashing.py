@@ -24,7 +24,7 @@ def _break_the_brain() -> None:
     """Any read with the word in its query, and any write with it in its content or title."""
     from gateway.brain.brain import Brain
 
-    for name in ("search", "recall", "remember", "store_transcript", "append_messages"):
+    for name in ("serve", "recall", "remember", "store_transcript", "append_messages"):
         _break(Brain, name)
 
 
@@ -40,16 +40,16 @@ def _break(owner: type, name: str) -> None:
 
 
 def _break_the_endpoint() -> None:
-    from gateway.http.endpoint import Surfaces
+    from gateway.http.endpoint import Mounts
 
-    whole = Surfaces.__call__
+    whole = Mounts.__call__
 
     async def broken(self: Any, scope: Any, receive: Any, send: Any) -> None:
         if any(name == HEADER.encode() for name, _ in scope.get("headers", ())):
             raise RuntimeError(f"{scope}")
         await whole(self, scope, receive, send)
 
-    Surfaces.__call__ = broken  # type: ignore[method-assign]  # that is the bug
+    Mounts.__call__ = broken  # type: ignore[method-assign]  # that is the bug
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import httpx
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from gateway.cli import tokens_and_keys
+from gateway.cli import key
 from gateway.config.reread_file import replace_file
 from gateway.config.token_file import Record, digest, make_token
 from gateway.http.auth.tokens import ISSUER
@@ -84,7 +84,7 @@ class Hosted:
 def keys_file(directory: Path) -> Path:
     path = directory / "keys.json"
     if not path.exists():
-        tokens_and_keys.create_keys(path, "ES256")
+        key.create_keys(path, "ES256")
     return path
 
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gateway.cli import tokens_and_keys
+from gateway.cli import key
 from gateway.config.reread_file import replace_file
 from gateway.config.token_file import PREFIX, Record, digest
 from gateway.http.auth.tokens import ISSUER
@@ -168,7 +168,7 @@ def gateway(directory: Path, mode: str) -> Iterator[Run]:
     with ExitStack() as stack:
         issuer = stack.enter_context(issuing())
         platform = stack.enter_context(recorded_platform(dialect, directory, "others"))
-        tokens_and_keys.create_keys(directory / "keys.json", "ES256")
+        key.create_keys(directory / "keys.json", "ES256")
         replace_file(directory / "internal-key", CANARIES["internal key"].encode())
         tokens = tokens_for(inbound, outbound, directory, issuer)
         give_files(directory, issuer)

@@ -15,6 +15,7 @@ from mcp_types import TextContent
 
 from gateway.brain.brain import Brain
 from gateway.ingest.files import Roots
+from gateway.mcp.run import tools_of
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.kv.schema import PutInput
 from gateway.surfaces.kv.surface import Kv, path_of, putting
@@ -286,7 +287,7 @@ async def gateway(
     upstream = Upstream((world.dialect,), endpoint, deadlines=patience)
     brain = Brain(upstream, roots=Roots((root,)), default=brain_slug)
     try:
-        async with Client(FastMCP("faults", tools=[*Memory(brain).tools(), *Kv(brain).tools()])) as client:
+        async with Client(FastMCP("faults", tools=[*tools_of(Memory(brain)), *tools_of(Kv(brain))])) as client:
             yield client
     finally:
         await brain.close(5)

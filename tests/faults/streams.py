@@ -20,6 +20,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 
 from gateway.brain.brain import Brain
+from gateway.mcp.run import tools_of
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.memory.surface import Memory
 from gateway.upstream import sse
@@ -132,7 +133,7 @@ async def gateway(platform: Platform, *, daemon: bool, deadlines: Deadlines) -> 
 
     upstream = Upstream((DAEMON if daemon else PLATFORM,), endpoint, http=pooled_client(platform), deadlines=deadlines)
     try:
-        async with Client(FastMCP("streams", tools=Memory(Brain(upstream)).tools())) as client:
+        async with Client(FastMCP("streams", tools=tools_of(Memory(Brain(upstream))))) as client:
             yield client
     finally:
         await upstream.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.cli.commands import http_app
+from gateway.app.http_app import http_app
 from gateway.config.settings import load
 from tests.faults.crowd import KEPT_ALIVE, SMALL, Crowd, Size, Storyteller, come_and_go, judged, one_call, run, settled
 from tests.faults.plain import Platform, Told

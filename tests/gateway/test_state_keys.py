@@ -14,7 +14,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResul
 from gateway.app.gateway import Gateway
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import load
-from gateway.http.endpoint import HttpOptions, endpoint
+from gateway.http.endpoint import HttpOptions, Mount, endpoint
 from gateway.surfaces.memory.surface import Memory
 from tests.gateway.http.auth.provider import PUBLIC_URL, Provider, providing
 from tests.served import listening, messages_of, raw_call
@@ -42,7 +42,7 @@ def replica(data: Path, provider: Provider, keys: Path | None) -> Iterator[str]:
     gateway = Gateway(settings, roots=())
     mcp = gateway.server(Memory(gateway.brain))
     mcp.tool(two_rounds)
-    app = endpoint({"memory": mcp}, gateway.running, HttpOptions(settings.max_body), gateway.door())
+    app = endpoint({"memory": Mount(mcp)}, gateway.running, HttpOptions(settings.max_body), gateway.door())
     with listening(app) as url:
         yield url
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.laws.world import PEOPLE, PROJECT
 
 

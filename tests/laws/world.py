@@ -15,7 +15,7 @@ import httpx
 from contract.platform.app import create_app
 from contract.platform.store import Store
 from gateway.config import token_file
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import listening, messages_of, raw_call, serving
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.peers.conformance import ways
 from tests.peers.conformance.suite import (
     WIRES,

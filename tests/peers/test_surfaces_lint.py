@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contract.pin import PINNED as PINNED_KEYS
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.peers.test_typescript_clients import HERE, driven
 from tests.served import Era, Served, serving
 from tests.test_pins import PINNED

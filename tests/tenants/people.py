@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 from gateway.app.gateway import Gateway
 from gateway.config import signing_keys, token_file
 from gateway.config.settings import load
-from gateway.http.endpoint import HttpOptions, endpoint
+from gateway.http.endpoint import HttpOptions, Mount, endpoint
 from gateway.operations.caller import Principal
 from gateway.operations.names import caller_name
 from gateway.surfaces.memory.surface import Memory
@@ -191,7 +191,7 @@ def house(directory: Path, people: list[Person], auth: Auth = "jwt", **options: 
                 yield
 
         app = endpoint(
-            {"memory": gateway.server(Memory(gateway.brain))},
+            {"memory": Mount(gateway.server(Memory(gateway.brain)))},
             running,
             HttpOptions(settings.max_body, settings.max_bodies),
             gateway.door(),

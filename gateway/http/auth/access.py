@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.brain.limits import Limits
 from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
-from gateway.http.mcp_path import Place, is_guarded
+from gateway.http.mcp_path import McpPath, is_guarded
 from gateway.operations import scopes
 from gateway.operations.caller import LOCAL, HttpAnswer, Principal
 from gateway.operations.errors import GatewayError
@@ -25,8 +26,6 @@ log = structlog.get_logger()
 
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
-# How clients of that surface are told, besides.
-_MEMO_ERROR: Final = {"type": "authentication_error", "message": "Invalid or expired authentication token"}
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
@@ -62,10 +61,11 @@ class Access:
         inbound: Inbound | None,
         resource: Resource | None,
         limits: Limits,
-        surfaces: Sequence[str] = (),
+        surfaces: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
         *,
         needs_token: bool = True,
     ) -> None:
+        """`surfaces` are those that are served, the one at `/mcp` first, with what each tells those it lets not in."""
         self._app = AuthContextMiddleware(app)
         self._inbound, self._resource = inbound, resource
         self._limits = limits
@@ -120,11 +120,11 @@ class Access:
         wrong = "This token is not valid here: it is wrong, expired, revoked or meant for another. " if brought else ""
         login = scopes.READ if self._resource is None else self._resource.login_scope
         said = {"code": "unauthorized", "message": wrong + self._inbound.wants, "retryable": False}
-        place = Place.of(scope["path"], self._surfaces)
-        if place is not None and (place.surface or next(iter(self._surfaces), None)) == "memo":
-            said["error"] = _MEMO_ERROR
+        path = McpPath.of(scope["path"], self._surfaces)
+        surface = (path.surface if path else "") or next(iter(self._surfaces), "")
+        besides = self._surfaces.get(surface, {}) if path else {}
         return JSONResponse(
-            said,
+            {**said, **besides},
             401,
             {
                 "www-authenticate": challenge(

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import PydanticCustomError
 
 from gateway.mcp.shapes import ADDS, READS, hints
-from gateway.mcp.surface import Input, ToolSpec
+from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 
 TEXT_LENGTH = 100_000

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of
-from gateway.mcp.surface import Input, ToolSpec
+from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 
 DEFAULT_NAMESPACE = "default"

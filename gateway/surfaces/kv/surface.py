@@ -7,7 +7,8 @@ from functools import partial
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import Entry, Notebook, drafted, in_parallel
 from gateway.mcp.result import Result
-from gateway.mcp.surface import Options, Surface, Use, tool
+from gateway.mcp.surface import Options, Surface
+from gateway.mcp.tool import Use, tool
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, READS
-from gateway.mcp.surface import Input, ToolSpec
+from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import one_line

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints, model_validator
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of, result
-from gateway.mcp.surface import Input, ToolSpec
+from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 

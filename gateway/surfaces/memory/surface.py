@@ -7,8 +7,10 @@ from pathlib import PurePath
 
 from fastmcp.server.dependencies import get_context
 
+from gateway.mcp.request import idempotency_key
 from gateway.mcp.result import Result
-from gateway.mcp.surface import Surface, Use, idempotency_key, tool
+from gateway.mcp.surface import Surface
+from gateway.mcp.tool import Use, tool
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError, StreamBroken
 from gateway.operations.names import slug

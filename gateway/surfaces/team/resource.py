@@ -10,7 +10,8 @@ from fastmcp import FastMCP
 from fastmcp.exceptions import FastMCPError, ResourceError, ValidationError, to_mcp_error
 from mcp_types import CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
-from gateway.mcp.surface import Surface, require, tell_http
+from gateway.mcp.run import require, tell_http
+from gateway.mcp.surface import Surface
 from gateway.operations import scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError

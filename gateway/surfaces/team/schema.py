@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, READS, STRING, hints, object_of
-from gateway.mcp.surface import Input, ToolSpec
+from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 
 TYPES: Final = ("decision", "convention", "constraint", "open_question", "glossary", "status")

@@ -104,7 +104,7 @@ def main() -> None:
 
 def _import_all() -> None:
     """What a start and a first call import, once for all of them; and kept out of the collector's way."""
-    from gateway.cli.commands import http_app
+    from gateway.app.http_app import http_app
     from gateway.config.settings import load
 
     for module in ("key_value.aio.adapters.pydantic", "key_value.aio.stores.memory", "uvloop", "httptools"):

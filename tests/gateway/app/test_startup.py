@@ -65,8 +65,8 @@ def test_words_for_people_keep_off_stdout(capsys: pytest.CaptureFixture[str]) ->
 
 IMPORTED = """
 import gc
-from gateway.app.startup import importing
-with importing():
+from gateway.app.startup import fast_import
+with fast_import():
     assert not gc.isenabled()
     import structlog
 assert gc.isenabled()

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 
 from gateway.app.capabilities import URI
 from gateway.cli.main import main
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
 from tests.gateway.conftest import structured

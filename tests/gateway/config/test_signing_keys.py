@@ -15,7 +15,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 
-from gateway.cli import tokens_and_keys
+from gateway.cli.key import create_keys, rotate_keys
 from gateway.config import signing_keys
 from gateway.config.reread_file import replace_file
 from gateway.config.signing_keys import ALGORITHMS, Algorithm, SigningKey, SigningKeys, begun, parsed, rotated, written
@@ -80,7 +80,7 @@ def test_the_command_makes_rotates_and_lists_keys_and_shows_no_secret(tmp_path: 
 
 def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
-    tokens_and_keys.create_keys(path, "ES256")
+    create_keys(path, "ES256")
     before = path.read_bytes()
     done = key(path, "create")
     assert done.returncode == 2
@@ -118,8 +118,8 @@ def test_the_file_must_be_named_by_its_setting() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_is_published_has_no_private_part_and_what_is_kept_has(tmp_path: Path, algorithm: Algorithm) -> None:
     path = tmp_path / "keys.json"
-    tokens_and_keys.create_keys(path, algorithm)
-    tokens_and_keys.rotate_keys(path, algorithm)
+    create_keys(path, algorithm)
+    rotate_keys(path, algorithm)
     published: list[dict[str, Any]] = SigningKeys(path).published()["keys"]
     assert len(published) == 3
     for entry, kept in zip(published, json.loads(path.read_bytes())["keys"], strict=True):
@@ -143,13 +143,13 @@ def test_tokens_of_the_key_before_are_verified_with_what_is_published_after(
     tmp_path: Path, before: Algorithm, after: Algorithm
 ) -> None:
     path = tmp_path / "keys.json"
-    tokens_and_keys.create_keys(path, before)
+    create_keys(path, before)
     with hosted(tmp_path, jwt=True, **internal(tmp_path)) as gateway:
         agent, tokens = gateway.person("ada"), []
         for _ in range(3):
             agent.good(SEARCH)
             tokens.append(str(gateway.seen[-1].bearer))
-            tokens_and_keys.rotate_keys(path, after)
+            rotate_keys(path, after)
         published = gateway.published()
     kids = [jwt.decode(token, published, algorithms=list(ALGORITHMS)).header["kid"] for token in tokens]
     assert len(set(kids)) == 3, "each rotation puts another key to use"
@@ -158,7 +158,7 @@ def test_tokens_of_the_key_before_are_verified_with_what_is_published_after(
 def test_a_platform_that_read_the_keys_before_a_rotation_knows_the_one_after(tmp_path: Path) -> None:
     with hosted(tmp_path, jwt=True, **internal(tmp_path)) as gateway:
         known, agent = gateway.published(), gateway.person("ada")
-        tokens_and_keys.rotate_keys(tmp_path / "keys.json", "Ed25519")
+        rotate_keys(tmp_path / "keys.json", "Ed25519")
         agent.good(SEARCH)
         claims = jwt.decode(str(gateway.seen[-1].bearer), known, algorithms=["ES256"]).claims
         assert claims["sub"] == "ada"
@@ -310,7 +310,7 @@ def test_a_key_is_named_after_itself() -> None:
 
 
 def test_a_token_of_another_key_with_the_same_name_is_not_verified(tmp_path: Path) -> None:
-    tokens_and_keys.create_keys(tmp_path / "keys.json", "ES256")
+    create_keys(tmp_path / "keys.json", "ES256")
     keys = SigningKeys(tmp_path / "keys.json")
     forged = ECKey.generate_key("P-256", {"kid": keys.active().kid})
     token = jwt.encode({"alg": "ES256", "kid": forged.kid}, {"sub": "ada"}, forged)

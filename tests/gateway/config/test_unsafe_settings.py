@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from gateway.cli import main, tokens_and_keys
+from gateway.cli import key, main
 from gateway.config.reread_file import replace_file
 from tests.canaries.world import Recording
 from tests.served import listening
@@ -41,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Files that are as they should be, and some that are not, by the names that the settings below have for them."""
     made = tmp_path_factory.mktemp("gates")
     keys, tokens, word, state = made / "keys.json", made / "tokens.json", made / "word", made / "state"
-    tokens_and_keys.create_keys(keys, "ES256")
+    key.create_keys(keys, "ES256")
     replace_file(tokens, b'{"tokens": []}')
     replace_file(word, f"{SECRET}\n".encode())
     replace_file(state, b"ab" * 32 + b"\n")

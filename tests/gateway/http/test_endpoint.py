@@ -13,7 +13,7 @@ from fastmcp.server.middleware import Middleware, MiddlewareContext
 
 from gateway.app.gateway import Gateway
 from gateway.config.settings import load
-from gateway.http.endpoint import Door, HttpOptions, endpoint
+from gateway.http.endpoint import Door, HttpOptions, Mount, endpoint
 from gateway.surfaces.memory.surface import Memory
 from tests.gateway.conftest import code_of, structured
 from tests.served import Era, Served, listening, messages_of, raw_call, serving
@@ -300,7 +300,7 @@ def test_a_call_is_not_preceded_by_a_hidden_listing(tmp_path: Any, http: httpx.C
     gateway = Gateway(load(data_dir=tmp_path), roots=())
     mcp = gateway.server(Memory(gateway.brain))
     mcp.add_middleware(spy)
-    with listening(endpoint({"memory": mcp}, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:
+    with listening(endpoint({"memory": Mount(mcp)}, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:
         outcome(http.post(url + "/mcp", **raw_call("modern", "memory_search", {"query": "x", "brain": "main"})))
     # The call itself goes straight to its tool; a listing would pass here.
     assert spy.methods == []

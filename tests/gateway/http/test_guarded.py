@@ -7,10 +7,10 @@ from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.http import endpoint as under_test
-from gateway.http.endpoint import Guarded, HttpOptions
+from gateway.http import guard as under_test
+from gateway.http.guard import HostGuard
 
-OPTIONS = HttpOptions(max_body=1, allowed_hosts=("brains.example",), allowed_origins=("https://app.example",))
+ALLOWED_HOSTS, ALLOWED_ORIGINS = ("brains.example",), ("https://app.example",)
 HOSTS = (b"localhost:8787", b"127.0.0.1", b"brains.example", b"evil.example", b"brains.example.evil", b"")
 ORIGINS = (
     None,
@@ -39,9 +39,9 @@ async def status(app: ASGIApp, host: bytes, origin: bytes | None, scheme: str = 
 
 
 async def test_each_pair_is_judged_for_itself() -> None:
-    guarded = Guarded(Response(status_code=200), OPTIONS)
+    guarded = HostGuard(Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS)
     alone = HostOriginGuardMiddleware(
-        Response(status_code=200), OPTIONS.allowed_hosts, OPTIONS.allowed_origins, mode="strict"
+        Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS, mode="strict"
     )
     expected = {pair: await status(alone, *pair) for pair in PAIRS}
     assert set(expected.values()) == {200, 403, 421}
@@ -51,7 +51,7 @@ async def test_each_pair_is_judged_for_itself() -> None:
 
 
 async def test_a_pair_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    guarded, checked = Guarded(Response(status_code=200), OPTIONS), list[Scope]()
+    guarded, checked = HostGuard(Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS), list[Scope]()
     check = guarded._guard
 
     async def noted(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ async def test_a_pair_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_known_is_bounded() -> None:
-    guarded = Guarded(Response(status_code=200), OPTIONS)
+    guarded = HostGuard(Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS)
     for port in range(3 * under_test._MOST_ADDRESSES):
         assert await status(guarded, b"localhost:%d" % port, None) == 200
         assert len(guarded._known) <= under_test._MOST_ADDRESSES

@@ -7,7 +7,9 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
 from gateway.brain.brain import Brain
 from gateway.mcp.result import Result
-from gateway.mcp.surface import Surface, SurfaceTool, tool
+from gateway.mcp.run import SurfaceTool, tools_of
+from gateway.mcp.surface import Surface
+from gateway.mcp.tool import tool
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.surfaces.memory.schema import LIST_BRAINS, ListBrainsInput
@@ -32,7 +34,7 @@ class Says(Surface):
 def saying(said: Result | InputRequiredResult | GatewayError) -> SurfaceTool:
     surface = Says(Brain.__new__(Brain))
     surface.said = said
-    (only,) = surface.tools()
+    (only,) = tools_of(surface)
     assert isinstance(only, SurfaceTool)
     return only
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.mcp.schema import input_schema
-from gateway.mcp.surface import Input
+from gateway.mcp.tool import Input
 from gateway.surfaces.memory import schema
 
 INPUTS = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app import log
-from gateway.config.settings import SURFACES
+from gateway.surfaces.catalog import SURFACES
 from tests.peers.conformance.suite import RECORD, WIRES, Way, Wire, card, ran, row, scored, surprises, version
 from tests.peers.conformance.ways import behind_auth, fixtures, production
 

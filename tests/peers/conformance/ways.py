@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.commands import app_of
+from gateway.app.http_app import app_of
 from gateway.config.settings import load
 from tests.gateway.http.auth.provider import PUBLIC_URL, providing
 from tests.peers.conformance.fixtures import FixtureGateway

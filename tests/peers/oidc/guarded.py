@@ -18,7 +18,7 @@ from tests.peers.oidc.provider import Provider, provided, wait_until_up
 from tests.served import Era, messages_of, raw_call
 
 # The program as it is, but for the seconds it waits before it asks again for a key that it does not know.
-IMPATIENT = "from gateway.auth import keys; keys._ASKED_EVERY = {}; from gateway.cli import main; main()"
+IMPATIENT = "from gateway.http.auth import keys; keys._ASKED_EVERY = {}; from gateway.cli.main import main; main()"
 
 
 @dataclass(frozen=True)

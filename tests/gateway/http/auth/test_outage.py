@@ -12,7 +12,7 @@ from gateway.config.settings import load
 from gateway.http.auth.access import Resource
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
-from gateway.http.endpoint import Door, HttpOptions, endpoint
+from gateway.http.endpoint import Door, HttpOptions, Mount, endpoint
 from gateway.surfaces.memory.surface import Memory
 from gateway.upstream.wire.transport import pooled_client
 from tests.gateway.http.auth.conftest import Clock
@@ -35,7 +35,7 @@ def gateway(provider: Provider, clock: Clock, tmp_path: Path) -> Iterator[str]:
         async with client, made.running():
             yield
 
-    app = endpoint({"memory": made.server(Memory(made.brain))}, running, HttpOptions(max_body=1_000_000), door)
+    app = endpoint({"memory": Mount(made.server(Memory(made.brain)))}, running, HttpOptions(max_body=1_000_000), door)
     with listening(app) as url:
         yield url
 

@@ -1,0 +1,69 @@
+"""What is served over HTTP: the gateway's surfaces, mounted in the HTTP application."""
+
+import asyncio
+import gc
+import importlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
+
+from gateway.app.gateway import Gateway
+from gateway.app.stopping import leave_with_parent
+from gateway.config.settings import Settings
+from gateway.http.endpoint import HttpOptions, Mount, endpoint
+
+# Names the process whose worker this is.
+PARENT: Final = "BRAINS_WORKER_OF"
+
+
+def http_app(settings: Settings) -> ASGIApp:
+    return app_of(Gateway(settings, roots=settings.ingest_roots or ()), settings)
+
+
+def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
+    """What is served over HTTP, whatever surfaces the gateway has."""
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
+        _warm_up()
+        async with gateway.running():
+            parent = os.environ.get(PARENT)
+            leaving = asyncio.ensure_future(leave_with_parent(int(parent))) if parent else None
+            try:
+                yield
+            finally:
+                if leaving is not None:
+                    leaving.cancel()
+
+    options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings))
+    mounts = {
+        surface.name: Mount(gateway.server(surface), surface.brain_parameter, surface.unauthorized)
+        for surface in gateway.surfaces()
+    }
+    return endpoint(mounts, running, options, gateway.door())
+
+
+def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hosts and origins that callers use: those that are listed, and the public address."""
+    public = urlsplit(settings.public_url or "")
+    if not public.hostname:
+        return settings.allowed_hosts, settings.allowed_origins
+    origin = f"{public.scheme}://{public.netloc}"
+    return (*settings.allowed_hosts, public.hostname), (*settings.allowed_origins, origin)
+
+
+def _warm_up() -> None:
+    """Do now what the first call would otherwise wait for."""
+    for module in (
+        "key_value.aio.adapters.pydantic",
+        "key_value.aio.stores.memory",
+        "gateway.upstream.wire.connections",
+    ):
+        importlib.import_module(module)
+    # What is alive now lives for ever: keep the collector from walking it on every pass.
+    gc.collect()
+    gc.freeze()

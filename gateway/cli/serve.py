@@ -1,0 +1,94 @@
+"""`brains-gateway serve`: MCP over Streamable HTTP, in one process or in several."""
+
+import atexit
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from gateway.app.gateway import own_fetch
+from gateway.app.http_app import PARENT, http_app
+from gateway.app.startup import listening_socket, say
+from gateway.app.stopping import OneSignal, Workers, run_until_stopped
+from gateway.cli import welcome
+from gateway.cli.prepare import prepare
+from gateway.config.reread_file import replace_file
+from gateway.config.settings import Settings
+from gateway.config.unsafe_settings import check_serving
+
+_DRAIN_SECONDS: Final = 10
+
+
+def serve(settings: Settings, workers: int) -> None:
+    """Streamable HTTP, on this address, until told to stop."""
+    check_serving(settings)
+    prepare(settings)
+    if settings.upstream_url is None:
+        _check_store(settings.data_dir)
+    listening = listening_socket(settings.host, settings.port)
+    say(*welcome.serving(settings))
+    if workers == 1:
+        run_until_stopped(OneSignal(_uvicorn_config(http_app(settings))), listening)
+        return
+    _supervise(settings, workers, listening)
+
+
+def _check_store(data_dir: Path) -> None:
+    """Say now what the first call would run into: a file that is damaged, or of a newer version."""
+    from gateway.app.embedded import open_store
+
+    open_store(data_dir).close()
+
+
+def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:
+    """Worker processes share the socket; the embedded brain, if any, runs here for all of them."""
+    environment = {PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
+    stop = None
+    if settings.upstream_url is None:
+        from gateway.app.embedded import EmbeddedBrain
+
+        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings))
+        stop = embedded.stop
+        environment["BRAINS_DIALECT"] = "platform"
+        environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
+        environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
+    if settings.state_keys_file is None:
+        environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
+    os.environ.update(environment)
+    config = _uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
+    try:
+        Workers(config, sockets=[listening]).run()
+    finally:
+        if stop is not None:
+            stop()
+
+
+def _shared_key() -> str:
+    """A key that only the workers of this process have, in a file that goes with it: an environment is easily read."""
+    directory = tempfile.mkdtemp(prefix="brains-gateway-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = Path(directory) / "state-keys"
+    replace_file(path, secrets.token_hex(32).encode())
+    return str(path)
+
+
+def _uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        loop="uvloop" if os.name == "posix" else "asyncio",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )

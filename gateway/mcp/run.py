@@ -1,0 +1,141 @@
+"""Running a tool: who may, the arguments checked, every failure one of ours, one log line a call."""
+
+import inspect
+import logging
+import time
+from typing import Any, Final
+
+import structlog
+from fastmcp.tools import Tool, ToolResult
+from fastmcp.tools.base import InputRequiredToolResult
+from mcp_types import InputRequiredResult
+from pydantic import PrivateAttr, ValidationError
+
+from gateway.brain.limits import LimitReached
+from gateway.mcp.result import Result
+from gateway.mcp.schema import input_schema
+from gateway.mcp.surface import Surface
+from gateway.mcp.tool import Body, Input, ToolSpec
+from gateway.operations import scopes
+from gateway.operations.caller import LOCAL, Call, Principal
+from gateway.operations.errors import GatewayError
+
+log = structlog.get_logger()
+
+# Ends of a call that whoever runs the gateway wants to hear of.
+_TROUBLE: Final = frozenset(
+    {
+        "crashed",
+        "unauthorized",
+        "upstream_unavailable",
+        "upstream_error",
+        "timeout",
+        "outcome_unknown",
+        "stream_truncated",
+    }
+)
+
+
+def tools_of(surface: Surface) -> list[Tool]:
+    """The tools of a surface that are served."""
+    return [SurfaceTool.of(surface, body) for body in surface.bodies() if surface.offers(body.spec.name)]
+
+
+class SurfaceTool(Tool):
+    """A tool whose schema is pinned and whose every failure is one of ours."""
+
+    _surface: Surface = PrivateAttr()
+    _body: Body = PrivateAttr()
+    _input: type[Input] = PrivateAttr()
+    _scope: str = PrivateAttr()
+
+    @classmethod
+    def of(cls, surface: Surface, body: Body) -> "SurfaceTool":
+        spec: ToolSpec = body.spec  # type: ignore[attr-defined]  # put there by @tool
+        input_: type[Input] = inspect.signature(body).parameters["args"].annotation
+        made = cls(
+            name=spec.name,
+            title=spec.title,
+            description=spec.description,
+            parameters=input_schema(input_),
+            output_schema=spec.output,
+            annotations=spec.hints,
+        )
+        made._surface, made._body, made._input = surface, body, input_
+        made._scope = spec.scope
+        return made
+
+    def is_shown_to(self, principal: Principal) -> bool:
+        return self._scope in principal.scopes
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """For whoever calls tools as FastMCP has them."""
+        said = await self.call(arguments)
+        if isinstance(said, InputRequiredResult):
+            return InputRequiredToolResult(said)
+        return ToolResult(said.text, said.data, is_error=said.is_error)
+
+    async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
+        """The answer; or a question, which a modern client answers by calling again."""
+        call = Call(self._surface.caller())
+        started = time.perf_counter()
+        status = "cancelled"
+        self._surface.under_way += 1
+        try:
+            require(call, self._scope, self._surface)
+            args = self._check(arguments)
+            require(call, args.needs() or self._scope, self._surface)
+            result = await self._body(args, call)
+            status = "ok"
+            return result
+        except GatewayError as error:
+            status = error.code
+            tell_http(call, error)
+            return self._surface.failed(error, call)
+        except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
+            status = "crashed"
+            log.exception("call.crashed", request_id=call.request_id, tool=self.name)
+            return self._surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
+        finally:
+            self._surface.under_way -= 1
+            log.log(
+                logging.WARNING if status in _TROUBLE else logging.INFO,
+                "call.served",
+                request_id=call.request_id,
+                tool=self.name,
+                caller=call.caller.partition if call.caller.principal is not LOCAL else None,
+                brain=call.brain,
+                route=call.route,
+                status=status,
+                ms=round((time.perf_counter() - started) * 1000, 1),
+            )
+
+    def _check(self, arguments: dict[str, Any]) -> Input:
+        try:
+            return self._input.model_validate(arguments)
+        except ValidationError as error:
+            raise GatewayError("validation_error", self._surface.invalid(error)) from None
+
+
+def tell_http(call: Call, error: GatewayError) -> None:
+    """Note a refusal that HTTP has a status for."""
+    if call.caller.http is not None and (isinstance(error, LimitReached) or error.code == "insufficient_scope"):
+        call.caller.http.refusal = error
+
+
+def require(call: Call, scope: str, surface: Surface) -> None:
+    """Let the call do what the scope allows, and no more.
+
+    Raises:
+        GatewayError: insufficient_scope, with all that is needed; forbidden for a project that is not theirs.
+    """
+    if scope not in call.caller.principal.scopes:
+        needed = scopes.including(scope)
+        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
+        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
+    caller = call.caller
+    # Before anybody signs that it is theirs.
+    foreign = caller.project is not None and caller.project not in caller.principal.projects
+    if foreign and not surface.sees_every_project(caller.principal):
+        raise surface.foreign_project(str(caller.project))
+    call.scope = scope

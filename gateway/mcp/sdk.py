@@ -1,0 +1,92 @@
+"""Every reach into FastMCP and the MCP SDK past what they offer, each with its reason.
+
+The versions are bounded in `pyproject.toml`: a newer one is tried before it is allowed.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from fastmcp import FastMCP
+from fastmcp.server.context import Context
+from fastmcp.server.http import StreamableHTTPASGIApp
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
+from mcp.server.request_state import RequestStateSecurity
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from sse_starlette.sse import AppStatus
+from starlette.applications import Starlette
+
+from gateway.mcp.request import current_caller
+from gateway.mcp.result import Result
+from gateway.mcp.run import SurfaceTool, tools_of
+from gateway.mcp.surface import Surface
+
+
+class Server(FastMCP):
+    """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
+
+    surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        version: VersionSpec | None = None,
+        run_middleware: bool = True,
+    ) -> Any:
+        """A surface's tool at once: for those there is no middleware, provider or version to go through.
+
+        What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
+        """
+        tool = self.surface_tools.get(name)
+        if tool is None or version is not None:
+            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+        async with Context(fastmcp=self):
+            said = await tool.call(arguments or {})
+        return said.as_json() if isinstance(said, Result) else said
+
+    async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
+        principal = current_caller().principal
+        tools = await super().list_tools(run_middleware=run_middleware)
+        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
+
+
+def server_of(surface: Surface, version: str, security: RequestStateSecurity | None) -> FastMCP:
+    """An MCP server for one surface, without FastMCP's detours."""
+    tools = tools_of(surface)
+    mcp = Server(
+        "brains-gateway",
+        instructions=surface.instructions,
+        version=version,
+        tools=tools,
+        request_state_security=security,
+        mask_error_details=True,
+        dereference_schemas=False,
+    )
+    # Without this look-up the SDK runs a whole tools/list before every call on the modern wire.
+    schemas = {tool.name: tool.parameters for tool in tools}
+    mcp._mcp_server.get_tool_input_schema = schemas.get
+    mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
+    surface.add_to(mcp)
+    return mcp
+
+
+def http_app_of(mcp: FastMCP, path: str) -> Starlette:
+    """A server over Streamable HTTP, without sessions."""
+    # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
+    AppStatus.enable_automatic_graceful_drain = False
+    return mcp.http_app(path=path, stateless_http=True, json_response=False)
+
+
+def raise_body_cap(app: Starlette, max_body: int) -> None:
+    """FastMCP gives no way to the SDK's cap of 4 MiB, which is less than one large memory."""
+    for route in app.router.routes:
+        served = getattr(route, "app", None) or getattr(route, "endpoint", None)
+        while served is not None and not isinstance(served, StreamableHTTPASGIApp):
+            served = getattr(served, "app", None)
+        if served is not None and (manager := served.session_manager) is not None:
+            manager.asgi_app = RequestBodyLimitMiddleware(manager._handle_request, max_body)
+            return
+    raise RuntimeError("the MCP route has no session manager")
