@@ -99,7 +99,7 @@ def test_nothing_imports_what_is_not_for_it() -> None:
 
 def test_no_module_of_http_names_a_surface() -> None:
     offending = [
-        f"{module_of(path)}: {node.value}"
+        f"{module_of(path)}: {node.value!r}"
         for path in sorted((ROOT / "gateway" / "http").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in SURFACES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.signing_keys import begun, written
+from gateway.config.signing_keys import begin, serialize
 from gateway.config.token_file import make_token
 from tests.secrets_in_output import found_in
 
@@ -18,7 +18,7 @@ JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEgbG92ZWxhY2UifQ.c2ln"
         JWT,
         "Authorization: Bearer s3cret-word",
         "-----BEGIN EC PRIVATE KEY",
-        written(begun("ES256")).decode(),
+        serialize(begin("ES256")).decode(),
     ],
     ids=["token", "jwt", "bearer", "pem", "jwk"],
 )

@@ -12,7 +12,7 @@ from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.startup import CannotStart, listening_socket
-from gateway.ingest.web_page import Fetch, Page, readable
+from gateway.ingest.web_page import Fetch, Page, read_text
 from gateway.operations.errors import GatewayError
 from gateway.upstream.credentials import Endpoint
 
@@ -81,4 +81,4 @@ async def _as_platform_page(page: Page) -> PlatformPage:
     if page.content_type == "application/pdf":
         return PlatformPage(page.url, page.content_type, page.body)
     media_type = "text/markdown" if "html" in page.content_type else page.content_type
-    return PlatformPage(page.url, media_type, (await readable(page)).encode())
+    return PlatformPage(page.url, media_type, (await read_text(page)).encode())

@@ -18,7 +18,7 @@ from gateway.app.capabilities import URI, capabilities
 from gateway.app.startup import CannotStart
 from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
-from gateway.config.reread_file import WatchedFile, header_word, state_keys
+from gateway.config.reread_file import RereadFile, header_word, state_keys
 from gateway.config.settings import Settings
 from gateway.config.signing_keys import SigningKeys
 from gateway.http.auth.access import Resource
@@ -64,7 +64,7 @@ class Gateway:
         self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
-        self._internal_key = WatchedFile(secret, header_word) if secret else None
+        self._internal_key = RereadFile(secret, header_word) if secret else None
         self._upstream = Upstream(
             _dialects(settings),
             self._endpoint,
@@ -215,14 +215,14 @@ def _allowance(settings: Settings) -> Allowance:
     )
 
 
-def _is_stale(file: WatchedFile[str] | None) -> bool:
+def _is_stale(file: RereadFile[str] | None) -> bool:
     if file is None:
         return False
     file.value()
     return not file.is_current
 
 
-def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: WatchedFile[str] | None) -> Credentials:
+def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: RereadFile[str] | None) -> Credentials:
     if settings.upstream_url is None or settings.upstream_auth == "static":
         return Static()
     if settings.upstream_auth == "passthrough":

@@ -80,19 +80,19 @@ class Brain:
 
     async def recall(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         if query.get("session_id") is not None:
-            names.checked_id(str(query["session_id"]), "session_id")
+            names.check_id(str(query["session_id"]), "session_id")
         return await self.serve(call, brain, "recall", query)
 
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
     ) -> JsonObject:
-        self._limits.stored(call.caller.partition, content)
+        self._limits.count_stored(call.caller.partition, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
         document = {
             "title": title,
             "content": content,
-            "path": names.memory_path(title, digest) if path is None else names.checked_path(path),
+            "path": names.memory_path(title, digest) if path is None else names.check_path(path),
             "metadata": {"tags": ",".join(tags)} if tags else {},
             "tags": list(tags),
             "source": "ingest",
@@ -107,18 +107,18 @@ class Brain:
         await self._directory.resolve(call, brain)
         roots = self._roots.of(names.caller_name(call.caller.partition)) if self._shared else self._roots
         content = await asyncio.to_thread(roots.read, path)
-        self._limits.stored(call.caller.partition, content)
+        self._limits.count_stored(call.caller.partition, content)
         return await self.serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
-        with self._limits.fetching(call.caller.partition):
+        with self._limits.hold_fetch(call.caller.partition):
             return await self.serve(call, brain, "ingest_url", {"url": url})
 
     async def store_transcript(
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
-        self._limits.stored(call.caller.partition, *(message["content"] for message in messages))
+        self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
             "content": "# Transcript\n" + "".join(f"\n## {m['role']}\n\n{m['content']}\n" for m in messages),
@@ -143,20 +143,20 @@ class Brain:
         Raises:
             GatewayError: with how many were `appended` and how many are `remaining`.
         """
-        names.checked_id(session_id, "session_id")
+        names.check_id(session_id, "session_id")
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        self._limits.stored(call.caller.partition, *(message["content"] for message in messages))
+        self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
         args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
         return await self.serve(call, brain, "append_messages", args)
 
     async def close_session(self, call: Call, brain: str | None, session_id: str) -> JsonObject:
-        names.checked_id(session_id, "session_id")
+        names.check_id(session_id, "session_id")
         return await self.serve(call, brain, "close_session", {"session_id": session_id})
 
     async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
         """A chain on a note of a surface. What is in the private tree of anybody else is not there."""
-        self._limits.stored(call.caller.partition, stored)
+        self._limits.count_stored(call.caller.partition, stored)
         own = self.private_tree(call)
         for path in (str(args.get("path", "")), str(args.get("to", "")), f"{args.get('dir', '')}/"):
             if names.private_tree_of(path) not in (None, own):
@@ -201,7 +201,7 @@ class Brain:
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last."""
         own, hidden = self.private_tree(call), set[str]()
-        with self._limits.asking(call.caller.partition):
+        with self._limits.hold_answer(call.caller.partition):
             stream = (await self.serve(call, brain, "ask", query))["stream"]
             try:
                 async with stream as frames:

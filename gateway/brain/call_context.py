@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from gateway.brain.background import Background
 from gateway.brain.locks import Locks
-from gateway.ingest.web_page import Fetch, Page, document_of, readable
+from gateway.ingest.web_page import Fetch, Page, document_of, read_text
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.context import StepContext
@@ -82,7 +82,7 @@ class CallContext(StepContext):
             await self._services.vet(url)
 
     async def text_of(self, content_type: str, body: bytes) -> str:
-        return await readable(Page("", content_type, body))
+        return await read_text(Page("", content_type, body))
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
         return self._services.locks.alone(f"{self._tenant}:{name}")

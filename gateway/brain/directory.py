@@ -72,10 +72,10 @@ class Directory:
 
     async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
         """The brain a call means, and why that one."""
-        asked = names.checked_id(brain, "brain") if brain is not None else None
+        asked = names.check_id(brain, "brain") if brain is not None else None
         ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
-            names.checked_id(ceiling, "the brain in the URL")
+            names.check_id(ceiling, "the brain in the URL")
             await self.check_url(call)
             if asked is not None and asked != ceiling:
                 await self._require_one(call, asked, ceiling, "This endpoint serves one brain only; leave `brain` out.")
@@ -85,7 +85,7 @@ class Directory:
         if asked is not None:
             return asked, "named in the call"
         if preferred:
-            return names.checked_id(preferred, "the X-Brain header"), "named in the X-Brain header"
+            return names.check_id(preferred, "the X-Brain header"), "named in the X-Brain header"
         if not self._guesses:
             raise GatewayError("no_brain", _NOT_NAMED)
         if self._default is not None:
@@ -100,7 +100,7 @@ class Directory:
         """
         ceiling, in_url = call.caller.ceiling, call.caller.in_url
         if ceiling is not None and in_url not in (None, ceiling):
-            named = names.checked_id(str(in_url), "the brain in the URL")
+            named = names.check_id(str(in_url), "the brain in the URL")
             await self._require_one(call, named, ceiling, "Your token is for another brain than the URL names.")
 
     async def id_of(self, call: Call, ref: str) -> str | None:
@@ -108,7 +108,7 @@ class Directory:
         found = next(
             (b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") not in (None, ref)), None
         )
-        return None if found is None else names.checked_id(str(found["id"]), "brain")
+        return None if found is None else names.check_id(str(found["id"]), "brain")
 
     async def known(self, call: Call, ref: str) -> Known:
         """A brain by its id or slug, both as the platform lists them; looked up once, as ids do not change.
@@ -181,7 +181,7 @@ class Directory:
         if len(brains) > 1:
             call.brain_note = f"brain: {first.get('slug')} (the first of {len(brains)}; pass `brain` to choose another)"
         why = "the only one" if len(brains) == 1 else f"the first of {len(brains)}"
-        return names.checked_id(str(ref), "brain"), why
+        return names.check_id(str(ref), "brain"), why
 
     async def _require_one(self, call: Call, one: str, other: str, message: str) -> None:
         if not await self._are_one(call, one, other):

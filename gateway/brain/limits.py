@@ -76,7 +76,7 @@ class Limits:
         self._clock = clock
         self._uses: OrderedDict[str, _Use] = OrderedDict()
 
-    def call(self, caller: str) -> None:
+    def count_call(self, caller: str) -> None:
         """Count a call.
 
         Raises:
@@ -86,7 +86,7 @@ class Limits:
             raise LimitReached(f"More than {self._allowance.calls_per_second:g} calls a second. Slow down.", wait)
 
     @contextmanager
-    def calling(self, caller: str) -> Iterator[None]:
+    def hold_call(self, caller: str) -> Iterator[None]:
         """One call, for as long as it takes: those that wait for a slow brain hold connections that others need."""
         if self._allowance is None:
             yield
@@ -100,7 +100,7 @@ class Limits:
         finally:
             use.calling -= 1
 
-    def stored(self, caller: str, *contents: str | bytes) -> None:
+    def count_stored(self, caller: str, *contents: str | bytes) -> None:
         """Count what is to be stored, in bytes."""
         if self._allowance is None:
             return
@@ -110,7 +110,7 @@ class Limits:
             raise LimitReached(f"More than {most:g} MiB a minute are to be stored. Wait a little.", wait)
 
     @contextmanager
-    def asking(self, caller: str) -> Iterator[None]:
+    def hold_answer(self, caller: str) -> Iterator[None]:
         """One answer, for as long as it takes."""
         if self._allowance is None:
             yield
@@ -125,7 +125,7 @@ class Limits:
             use.asking -= 1
 
     @contextmanager
-    def fetching(self, caller: str) -> Iterator[None]:
+    def hold_fetch(self, caller: str) -> Iterator[None]:
         """One page, for as long as it takes to fetch."""
         if self._allowance is None:
             yield

@@ -40,7 +40,7 @@ class Notebook:
 
     async def read(self, call: Call, path: str) -> Note | None:
         body = (await self._brain.note(call, "read_note", {"path": path}))["body"]
-        return None if body is None else notes.opened(body)
+        return None if body is None else notes.open_note(body)
 
     async def text(self, call: Call, path: str) -> str | None:
         """A file that is no note, as it is."""
@@ -94,9 +94,9 @@ class Notebook:
 
     async def find(self, call: Call, query: str, folder: str, wanted: int) -> list[JsonObject]:
         """Hits in a folder and below it, the best one of each note, best first; by one search."""
-        return (await self.searched(call, query, folder, wanted))[0]
+        return (await self.search(call, query, folder, wanted))[0]
 
-    async def searched(self, call: Call, query: str, folder: str, wanted: int) -> tuple[list[JsonObject], bool]:
+    async def search(self, call: Call, query: str, folder: str, wanted: int) -> tuple[list[JsonObject], bool]:
         """The same, and whether there may be more: of a note there may be several hits, and some are elsewhere."""
         scope = folder.split("/")[1] if folder.startswith(("memory/global/", "memory/project/")) else None
         tree = folder.rstrip("/") + "/"
@@ -115,7 +115,7 @@ class Notebook:
         """Change the note at a path, or begin it. The note as it is then, and whether that took anything."""
         answer = await self._brain.note(call, "keep_note", {"path": path, "change": change}, stored=stored)
         body = answer["body"]
-        return notes.opened(body) if body is not None else Note(""), bool(answer["changed"])
+        return notes.open_note(body) if body is not None else Note(""), bool(answer["changed"])
 
     async def append(self, call: Call, path: str, body: bytes) -> None:
         await self._brain.note(call, "append_to_note", {"path": path, "body": body}, stored=body)
@@ -179,7 +179,7 @@ class Notebook:
         return f"memory/agent/{self._brain.private_tree(call)}"
 
 
-def drafted(
+def draft_note(
     title: str,
     content: str,
     fields: Mapping[str, JsonValue],
@@ -190,7 +190,7 @@ def drafted(
     """A note with these fields of ours, and what goes with every note. When it was begun is kept."""
     moment = notes.now()
     # Front matter that is not ours is content to whoever reads it; what it says outlives the content all the same.
-    kept = before if before is None or before.front else notes.parsed(before.content.encode())
+    kept = before if before is None or before.front else notes.parse(before.content.encode())
     common: JsonObject = {
         "name": title,
         # Not its first words: daemons copy descriptions to an index, where they would outlive the note.
@@ -199,7 +199,7 @@ def drafted(
         "modified": moment,
     }
     own = {**common, **fields}
-    return Draft(notes.written(content, own, kept), title, _metadata(own), aside or {})
+    return Draft(notes.write(content, own, kept), title, _metadata(own), aside or {})
 
 
 def _metadata(fields: Mapping[str, JsonValue]) -> JsonObject:

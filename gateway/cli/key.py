@@ -25,18 +25,18 @@ def create_keys(path: Path, algorithm: signing_keys.Algorithm) -> None:
     if path.exists():
         raise BadSetting(f"{path} is there already: brains-gateway key rotate makes the next key the one in use.")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_file(path, signing_keys.written(signing_keys.begun(algorithm)))
+    replace_file(path, signing_keys.serialize(signing_keys.begin(algorithm)))
     say(f"{path} has a key to sign with and the next one. The platform reads both at /.well-known/jwks.json.")
 
 
 def rotate_keys(path: Path, algorithm: signing_keys.Algorithm) -> None:
-    keys = signing_keys.rotated(signing_keys.parsed(path.read_bytes()), algorithm)
-    replace_file(path, signing_keys.written(keys))
+    keys = signing_keys.rotate(signing_keys.parse(path.read_bytes()), algorithm)
+    replace_file(path, signing_keys.serialize(keys))
     say("The next key is in use now. Wait ten minutes before you rotate again: platforms keep the list for five.")
 
 
 def list_keys(path: Path) -> None:
-    keys = signing_keys.parsed(path.read_bytes())
+    keys = signing_keys.parse(path.read_bytes())
     print_table([("KEY", "ALGORITHM", "STATUS", "SINCE"), *((k.kid, k.algorithm, k.status, k.since) for k in keys)])
 
 

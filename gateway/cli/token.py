@@ -11,7 +11,7 @@ from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import checked_id
+from gateway.operations.names import check_id
 
 
 def run(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -28,7 +28,7 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 def create_token(path: Path, arguments: argparse.Namespace) -> None:
     now, token = datetime.now(UTC), token_file.make_token()
     try:
-        brain = None if arguments.brain is None else checked_id(arguments.brain, "--brain")
+        brain = None if arguments.brain is None else check_id(arguments.brain, "--brain")
     except GatewayError as error:
         raise BadSetting(error.message) from None
     record = token_file.Record(

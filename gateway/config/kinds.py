@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from gateway.ingest.addresses import Network, is_never_open, parsed_network
+from gateway.ingest.addresses import Network, is_never_open, parse_network
 
 
 def _comma_separated(value: Any) -> Any:
@@ -29,7 +29,7 @@ def _networks(value: Any) -> Any:
 
 def _network(text: str) -> Network:
     try:
-        network = parsed_network(text)
+        network = parse_network(text)
     except ValueError:
         raise ValueError("must be networks, for example 10.1.0.0/16,fd12:3456::/32") from None
     if is_never_open(network):

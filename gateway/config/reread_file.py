@@ -15,7 +15,7 @@ _WORD = re.compile(rb"[\x21-\x7e]+")
 _STATE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
 
 
-class WatchedFile(Generic[T]):
+class RereadFile(Generic[T]):
     """What a file says now. A change that cannot be read is reported once, and what was said before holds."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gateway.config.kinds import HomePath, Names, Networks, Paths, Seconds
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import RESERVED_SCOPES, checked_id, is_project
+from gateway.operations.names import RESERVED_SCOPES, check_id, is_project
 from gateway.surfaces.catalog import SURFACES
 
 PREFIX = "BRAINS_"
@@ -276,7 +276,7 @@ class Settings(BaseSettings):
     @classmethod
     def _is_brain(cls, value: str | None) -> str | None:
         try:
-            return None if value is None else checked_id(value, "a brain")
+            return None if value is None else check_id(value, "a brain")
         except GatewayError as error:
             raise ValueError(f"is not an id or slug: {error.message}") from None
 

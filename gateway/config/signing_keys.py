@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, import_key
 
-from gateway.config.reread_file import WatchedFile
+from gateway.config.reread_file import RereadFile
 
 Algorithm = Literal["ES256", "Ed25519"]
 ALGORITHMS: Final = ("ES256", "Ed25519")
@@ -48,7 +48,7 @@ class SigningKeys:
     """What the file says now."""
 
     def __init__(self, path: Path) -> None:
-        self._file = WatchedFile(path, parsed)
+        self._file = RereadFile(path, parse)
 
     def active(self) -> SigningKey:
         return next(key for key in self._file.value() if key.status == "active")
@@ -63,11 +63,11 @@ class SigningKeys:
         return self._file.is_current
 
 
-def parsed(body: bytes) -> Sequence[SigningKey]:
+def parse(body: bytes) -> Sequence[SigningKey]:
     """The keys of a file. Raises ValueError."""
     try:
         entries = json.loads(body)["keys"]
-        keys = [_parsed(entry) for entry in entries]
+        keys = [_parse_entry(entry) for entry in entries]
     except (KeyError, TypeError, AttributeError, RecursionError, JoseError) as error:
         raise ValueError("the file holds no signing keys") from error
     if sum(key.status == "active" for key in keys) != 1:
@@ -75,7 +75,7 @@ def parsed(body: bytes) -> Sequence[SigningKey]:
     return keys
 
 
-def _parsed(entry: Mapping[str, Any]) -> SigningKey:
+def _parse_entry(entry: Mapping[str, Any]) -> SigningKey:
     key = import_key(dict(entry))
     if not isinstance(key, ECKey | OKPKey) or not key.is_private or key.get("crv") not in {"P-256", "Ed25519"}:
         raise ValueError("a signing key must be a private key on P-256 or Ed25519")
@@ -84,26 +84,26 @@ def _parsed(entry: Mapping[str, Any]) -> SigningKey:
     return SigningKey(key, str(entry["status"]), str(entry.get("since", "")))
 
 
-def begun(algorithm: Algorithm, now: datetime | None = None) -> Sequence[SigningKey]:
+def begin(algorithm: Algorithm, now: datetime | None = None) -> Sequence[SigningKey]:
     """A first key to sign with, and the one after it."""
-    return [_made(algorithm, "active", now), _made(algorithm, "next", now)]
+    return [_make(algorithm, "active", now), _make(algorithm, "next", now)]
 
 
-def rotated(keys: Sequence[SigningKey], algorithm: Algorithm, now: datetime | None = None) -> Sequence[SigningKey]:
+def rotate(keys: Sequence[SigningKey], algorithm: Algorithm, now: datetime | None = None) -> Sequence[SigningKey]:
     """What is next becomes active, what was active is retired, and what was retired long enough is gone."""
     moment = now or datetime.now(UTC)
     kept = [key for key in keys if key.status == "retired" and not _is_over(key, moment)]
     since = moment.isoformat(timespec="seconds")
     retired = [SigningKey(key.key, "retired", since) for key in keys if key.status == "active"]
     active = [SigningKey(key.key, "active", since) for key in keys if key.status == "next"][:1]
-    return [*(active or [_made(algorithm, "active", now)]), _made(algorithm, "next", now), *retired, *kept]
+    return [*(active or [_make(algorithm, "active", now)]), _make(algorithm, "next", now), *retired, *kept]
 
 
-def written(keys: Sequence[SigningKey]) -> bytes:
+def serialize(keys: Sequence[SigningKey]) -> bytes:
     return (json.dumps({"keys": [key.entry() for key in keys]}, indent=2) + "\n").encode()
 
 
-def _made(algorithm: Algorithm, status: str, now: datetime | None) -> SigningKey:
+def _make(algorithm: Algorithm, status: str, now: datetime | None) -> SigningKey:
     key = ECKey.generate_key("P-256") if algorithm == "ES256" else OKPKey.generate_key("Ed25519")
     named = import_key({**key.as_dict(private=True), "kid": key.thumbprint()})
     assert isinstance(named, ECKey | OKPKey)

@@ -81,7 +81,7 @@ def is_public(address: str, allowed: Sequence[Network] = ()) -> bool:
     return _is_open_v4(ip) if isinstance(ip, IPv4Address) else _is_open_v6(ip)
 
 
-def parsed_network(text: str) -> Network:
+def parse_network(text: str) -> Network:
     return ip_network(text, strict=False)
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from threading import Lock
 
 
-class Slots:
+class CrossLoopSemaphore:
     """So many slots, given out in turn. Not an asyncio.Semaphore, because the embedded brain has a loop of its own."""
 
     def __init__(self, count: int) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx
 
 from gateway.ingest.addresses import Network, is_public
-from gateway.ingest.cross_loop_semaphore import Slots
+from gateway.ingest.cross_loop_semaphore import CrossLoopSemaphore
 from gateway.ingest.web_page import Page
 from gateway.operations.errors import GatewayError
 
@@ -53,7 +53,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _RESOLVERS = ThreadPoolExecutor(64, thread_name_prefix="fetch-dns")
 _LOOK_UPS = BoundedSemaphore(64)
 # Shared by every fetcher of the process: each fetch may hold 5 MiB and a connection for as long as the clock runs.
-_FETCHES = Slots(8)
+_FETCHES = CrossLoopSemaphore(8)
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
@@ -113,7 +113,7 @@ class Fetcher:
         Raises:
             GatewayError: fetch_blocked; fetch_failed when so much is being looked up that nobody can say.
         """
-        parts = checked_url(url)
+        parts = check_url(url)
         try:
             addresses = await self._look_up(parts)
         except (TimeoutError, OSError, UnicodeError):
@@ -132,7 +132,7 @@ class Fetcher:
 
     async def _hop(self, url: str) -> Page | str:
         """One request: the page, or where it redirects to."""
-        parts = checked_url(url)
+        parts = check_url(url)
         addresses = await self._look_up(parts)
         if not addresses:
             raise GatewayError("fetch_blocked")
@@ -163,7 +163,7 @@ class Fetcher:
             raise GatewayError("fetch_blocked")
 
 
-def checked_url(url: str) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """A URL that two parsers read alike, with nothing in it but scheme, host and path.
 
     Raises:

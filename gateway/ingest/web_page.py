@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Final
 
-from gateway.ingest.cross_loop_semaphore import Slots
+from gateway.ingest.cross_loop_semaphore import CrossLoopSemaphore
 from gateway.operations import names
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import Args
@@ -19,7 +19,7 @@ _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _READER: Final = Path(__file__).with_name("extract_text_child.py")
 _CONVERT_SECONDS: Final = 30.0
 # Each may use a whole core and a gigabyte for half a minute.
-_CONVERTERS = Slots(2)
+_CONVERTERS = CrossLoopSemaphore(2)
 _SNIFFED_BYTES: Final = 1024
 _COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECLARED: Final = re.compile(
@@ -53,18 +53,18 @@ class Page:
 Fetch = Callable[[str], Awaitable[Page]]
 
 
-async def readable(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> str:
+async def read_text(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> str:
     """The text of a page: HTML as markdown, the words of a PDF, other text as it is.
 
     Raises:
         GatewayError: fetch_failed, when there is no text in it.
     """
     if page.content_type in _HTML:
-        text = await _read_apart(_decoded(page).encode(), "html", convert_seconds)
+        text = await _read_in_child(_decode(page).encode(), "html", convert_seconds)
     elif page.content_type == "application/pdf":
-        text = await _read_apart(page.body, "pdf", convert_seconds)
+        text = await _read_in_child(page.body, "pdf", convert_seconds)
     elif page.content_type.startswith("text/") or page.content_type == "application/json":
-        text = _decoded(page)
+        text = _decode(page)
     else:
         raise GatewayError("fetch_failed", "Only pages of text can be ingested this way.", retryable=False)
     if not text.strip():
@@ -73,7 +73,7 @@ async def readable(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> 
 
 
 async def document_of(page: Page) -> Args:
-    content = await readable(page)
+    content = await read_text(page)
     title = names.title_of(content)
     return {
         "title": title,
@@ -84,14 +84,14 @@ async def document_of(page: Page) -> Args:
     }
 
 
-def _decoded(page: Page) -> str:
+def _decode(page: Page) -> str:
     """Its characters: in the charset its server says, or else the page itself, or else UTF-8."""
-    declared = page.charset or (_sniffed(page.body) if page.content_type in _HTML else None)
+    declared = page.charset or (_sniff_charset(page.body) if page.content_type in _HTML else None)
     text = page.body.decode(_codec(declared or "utf-8"), errors="replace")
     return text.removeprefix("\ufeff").replace("\0", "")
 
 
-def _sniffed(body: bytes) -> str | None:
+def _sniff_charset(body: bytes) -> str | None:
     """The charset a page of HTML begins by declaring, which is only a hint: `_codec` decides what is made of it."""
     if body.startswith(codecs.BOM_UTF8):
         return "utf-8"
@@ -114,12 +114,12 @@ def _codec(charset: str) -> str:
     return name if name in _CHARSETS else "utf-8"
 
 
-async def _read_apart(body: bytes, kind: str, seconds: float) -> str:
+async def _read_in_child(body: bytes, kind: str, seconds: float) -> str:
     """Read in another process: a small page can keep a parser busy for hours, and that can only be killed."""
     waited = True
     try:
         async with asyncio.timeout(seconds), _CONVERTERS.one() as waited:
-            return await _converted(body, kind)
+            return await _convert(body, kind)
     except TimeoutError as error:
         # Of a page that had to wait we do not know whether it is at fault.
         raise _cannot_read_now() if waited else _unreadable() from error
@@ -127,7 +127,7 @@ async def _read_apart(body: bytes, kind: str, seconds: float) -> str:
         raise _cannot_read_now() from error
 
 
-async def _converted(body: bytes, kind: str) -> str:
+async def _convert(body: bytes, kind: str) -> str:
     program = (sys.executable, "-P", str(_READER), kind)
     converter = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
     try:

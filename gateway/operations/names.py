@@ -34,7 +34,7 @@ _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
 
 
-def checked_id(value: str, field: str) -> str:
+def check_id(value: str, field: str) -> str:
     """An id that is safe as one segment of a URL.
 
     Raises:
@@ -48,7 +48,7 @@ def checked_id(value: str, field: str) -> str:
     )
 
 
-def checked_path(value: str) -> str:
+def check_path(value: str) -> str:
     """A path inside a brain that a caller may write to, without its leading slash.
 
     Raises:
@@ -99,13 +99,13 @@ is_project = is_word
 RESERVED_SCOPES = ("private", "global")
 
 
-def escaped(word: str) -> str:
+def escape(word: str) -> str:
     """A word as a file's name. File systems that fold capitals would take `Talk` and `talk` for one."""
     name = _CAPITAL.sub(lambda capital: "!" + capital.group().lower(), word)
     return name if len(name) <= _ESCAPED_LENGTH else f"{name[:100]}!!{digest(word)[:32]}"
 
 
-def unescaped(name: str) -> str | None:
+def unescape(name: str) -> str | None:
     """The word that a file's name was made from; None where a part of it is a hash."""
     return None if "!!" in name else re.sub(r"!([a-z])", lambda found: found.group(1).upper(), name)
 

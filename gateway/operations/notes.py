@@ -131,7 +131,7 @@ def digest(document: Args) -> str:
     return names.digest([document["content"], document["title"], list(document.get("tags") or ())])
 
 
-def rendered(document: Args, moment: str) -> bytes:
+def render(document: Args, moment: str) -> bytes:
     """A document as a note. The title is called `name`, which is where these platforms look for it."""
     content, title = str(document["content"]), str(document["title"])
     fields: JsonObject = {"name": title, "description": described(content, title)}
@@ -143,33 +143,33 @@ def rendered(document: Args, moment: str) -> bytes:
     fields |= {**known, **(document.get("front") or {})}
     own = _own_front(content)
     if own is None:
-        return _with_front(_dumped(fields), content)
+        return _with_front(_dump(fields), content)
     missing = {key: value for key, value in fields.items() if key not in own.front}
-    return _with_front(_ended(own.head) + _dumped(missing), own.content)
+    return _with_front(_ended(own.head) + _dump(missing), own.content)
 
 
-def written(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
+def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
     """A note of ours with these fields; None leaves one out. What others wrote in the front matter of before stays."""
     ours = {"via": MARK, **{key: value for key, value in fields.items() if value is not None}}
     kept = "" if before is None else "".join(_others(before.head, {"via", *fields}))
-    body = _with_front(_dumped(ours) + kept, content)
+    body = _with_front(_dump(ours) + kept, content)
     # What others wrote may fit no block but the one it was written for.
     return (
         body
-        if not kept or opened(body).front.get("digest") == ours.get("digest")
-        else _with_front(_dumped(ours), content)
+        if not kept or open_note(body).front.get("digest") == ours.get("digest")
+        else _with_front(_dump(ours), content)
     )
 
 
-def parsed(body: bytes) -> Note:
+def parse(body: bytes) -> Note:
     """A note from its bytes; without front matter that can be read, all of it is content."""
     text = body.decode("utf-8", "replace")
     return _own_front(text) or Note(text)
 
 
-def opened(body: bytes) -> Note:
+def open_note(body: bytes) -> Note:
     """A note of ours from its bytes; front matter that is not ours is content."""
-    note = parsed(body)
+    note = parse(body)
     return note if note.front.get("via") == MARK else Note(body.decode("utf-8", "replace"))
 
 
@@ -178,7 +178,7 @@ def understood(note: Note, is_known: Callable[[Note], bool]) -> Note:
 
     It never says who wrote the note.
     """
-    own = Note("") if note.front else parsed(note.content.encode())
+    own = Note("") if note.front else parse(note.content.encode())
     if not own.front or not is_known(own):
         return note
     return Note(own.content, {name: value for name, value in own.front.items() if name not in _VOUCHED}, own.head)
@@ -219,7 +219,7 @@ def _with_front(head: str, content: str) -> bytes:
     return f"{_FENCE}{head}{_FENCE}\n{content}".encode()
 
 
-def _dumped(fields: Mapping[str, JsonValue]) -> str:
+def _dump(fields: Mapping[str, JsonValue]) -> str:
     if not fields:
         return ""
     return str(yaml.dump(dict(fields), Dumper=_OneLine, allow_unicode=True, sort_keys=False, width=float("inf")))

@@ -32,7 +32,7 @@ def moment(text: object) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def sorted_hits(hits: Sequence[JsonObject], changed: Mapping[str, object], sort: str) -> list[JsonObject]:
+def sort_hits(hits: Sequence[JsonObject], changed: Mapping[str, object], sort: str) -> list[JsonObject]:
     """By `recency`, or by `relevance_then_recency`; what is equal in the first is ordered by the second."""
 
     def age_then_score(hit: JsonObject) -> tuple[datetime, float]:
@@ -58,7 +58,7 @@ def salient(messages: Sequence[JsonObject]) -> str:
     return " ".join(list(dict.fromkeys(telling))[:_SALIENT_WORDS])
 
 
-def blended(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], session_id: str) -> list[JsonObject]:
+def blend(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], session_id: str) -> list[JsonObject]:
     """Two lists of hits as one, by their ranks: scores of two searches do not compare."""
     scores: dict[str, float] = {}
     hits: dict[str, JsonObject] = {}

@@ -10,7 +10,7 @@ ORDER: Final = (READ, WRITE, ADMIN)
 ALL: Final = frozenset(ORDER)
 
 
-def granted(scopes: Iterable[str]) -> frozenset[str]:
+def grant(scopes: Iterable[str]) -> frozenset[str]:
     """Those of ours among what a token has, and what they include."""
     highest = max((ORDER.index(scope) for scope in scopes if scope in ALL), default=-1)
     return frozenset(ORDER[: highest + 1])

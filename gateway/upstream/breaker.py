@@ -54,7 +54,7 @@ class Breaker:
         except failures:
             self.fail(person)
             raise
-        self._succeeded()
+        self._succeed()
 
     def fail(self, person: str = "") -> None:
         self._recent.add(one=1, other=1)
@@ -71,7 +71,7 @@ class Breaker:
         since = self._clock() - SECONDS
         return self._shared and sum(at > since for at in self._failing.values()) < _LEAST_PEOPLE
 
-    def _succeeded(self) -> None:
+    def _succeed(self) -> None:
         if self._next_probe is not None:
             self._next_probe = None
             self._recent.clear()

@@ -19,7 +19,7 @@ class Budget:
         self._all = Window(clock)
         self._by_caller: dict[str, Window] = {}
 
-    def sent(self, caller: str) -> None:
+    def count_sent(self, caller: str) -> None:
         """A request was sent for the first time."""
         for window in self._windows(caller):
             window.add(one=1)

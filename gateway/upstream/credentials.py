@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from joserfc import jwt
 
-from gateway.config.reread_file import WatchedFile
+from gateway.config.reread_file import RereadFile
 from gateway.config.signing_keys import SigningKeys
 from gateway.operations import scopes
 from gateway.operations.caller import Call
@@ -54,7 +54,7 @@ class Internal:
         *,
         issuer: str,
         audience: str,
-        internal_key: WatchedFile[str] | None = None,
+        internal_key: RereadFile[str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keys = keys
@@ -63,12 +63,12 @@ class Internal:
         self._clock = clock
 
     def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
-        bearer = {"authorization": f"Bearer {self._signed(call)}"}
+        bearer = {"authorization": f"Bearer {self._sign(call)}"}
         if self._internal_key is None:
             return bearer
         return {**bearer, "x-internal-key": self._internal_key.value()}
 
-    def _signed(self, call: Call) -> str:
+    def _sign(self, call: Call) -> str:
         key, principal, now = self._keys.active(), call.caller.principal, int(self._clock())
         claims = {
             "iss": self._issuer,
@@ -80,7 +80,7 @@ class Internal:
             # Signed, it counts as verified: so it must be one that the caller's own token names.
             "project_id": call.caller.project if call.caller.project in principal.projects else None,
             # What this tool needs, and never more than the caller has.
-            "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.granted([call.scope])),
+            "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.grant([call.scope])),
             "txn": call.request_id,
             "iat": now,
             "exp": now + _SECONDS,

@@ -166,7 +166,7 @@ class Upstream:
                 raise Collided
             return heard
 
-        self._budget.sent(caller)
+        self._budget.count_sent(caller)
         try:
             async with self._bound(op, seconds, person):
                 return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))

@@ -41,7 +41,7 @@ async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, No
         StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`.
     """
     said = 0
-    async with aclosing(_unmeasured(response)) as found:
+    async with aclosing(_read_unmeasured(response)) as found:
         async for frame in found:
             if frame["type"] == "answer_delta":
                 said += _size(frame.get("delta") or frame.get("text"))
@@ -50,7 +50,7 @@ async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, No
             yield frame
 
 
-async def _unmeasured(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
+async def _read_unmeasured(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
     media_type = response.headers.get("content-type", "text/event-stream").lower()
     if "," in response.headers.get("content-encoding", ""):
         # Packed twice, a few bytes can hold more than there is memory for.
@@ -102,7 +102,7 @@ class _Clean(httpx.AsyncByteStream):
         after_cr = False
         total = event = 0
         tail = b""
-        async with aclosing(_unmarked(self._response)) as chunks:
+        async with aclosing(_strip_mark(self._response)) as chunks:
             async for chunk in chunks:
                 if (total := total + len(chunk)) > STREAM_BYTES:
                     raise _too_large("a stream that is too long")
@@ -123,7 +123,7 @@ class _Clean(httpx.AsyncByteStream):
                     yield chunk
 
 
-async def _unmarked(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+async def _strip_mark(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """What a response says, after the byte order mark it may begin with, however that is cut."""
     head: bytes | None = b""
     async for chunk in parts_of(response):
@@ -171,7 +171,7 @@ async def _whole(response: httpx.Response) -> JsonObject:
 def _frames_of_whole(answer: JsonObject) -> list[JsonObject]:
     retrieved, citations = answer.get("retrieved"), answer.get("citations")
     return [
-        _checked({"type": "retrieve", "chunks": retrieved}),
+        _check_frame({"type": "retrieve", "chunks": retrieved}),
         *({**c, "type": "citation"} for c in (citations if isinstance(citations, list) else []) if isinstance(c, dict)),
         {**answer, "type": "done"},
     ]
@@ -187,10 +187,10 @@ def _frame(event: ServerSentEvent) -> JsonObject | None:
     except ValueError as error:
         raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error
     kind = event.event if event.event != "message" else data.get("type")
-    return _checked({**data, "type": kind}) if isinstance(kind, str) and kind in _FRAMES else None
+    return _check_frame({**data, "type": kind}) if isinstance(kind, str) and kind in _FRAMES else None
 
 
-def _checked(frame: JsonObject) -> JsonObject:
+def _check_frame(frame: JsonObject) -> JsonObject:
     """A frame whose parts can be used without a look; null is nothing."""
     match frame["type"]:
         case "retrieve":

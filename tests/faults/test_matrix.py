@@ -35,7 +35,7 @@ def _quick_starts() -> Iterator[None]:
     """Every case has gateways of its own; reading certificates and drawing up schemas takes longer than most cases."""
     context = cache(lambda: ssl.create_default_context())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.mcp.surface.input_schema", cache(input_schema))
+        patch.setattr("gateway.mcp.run.input_schema", cache(input_schema))
         patch.setattr(httpx._transports.default, "create_ssl_context", lambda **_kwargs: context())
         yield
 

@@ -135,7 +135,7 @@ def test_law_5_fields_of_others_survive(here: World, before: list[Write], after:
         edited = []
         for path in await here.paths(brain):
             body = await here.read(brain, path)
-            if notes.opened(body).front and "/_" not in path:
+            if notes.open_note(body).front and "/_" not in path:
                 await here.write(brain, path, body.replace(b"---\n", b"---\n" + FIELD, 1))
                 edited.append(path)
         # What is removed, and perhaps begun anew, is another note.

@@ -169,7 +169,7 @@ def house(directory: Path, people: list[Person], auth: Auth = "jwt", **options: 
         own.mkdir(parents=True, exist_ok=True)
         (own / "note.md").write_text(f"{person.canary} from-{person.mark}-end")
     keys = directory / "keys.json"
-    keys.write_bytes(signing_keys.written(signing_keys.begun("ES256")))
+    keys.write_bytes(signing_keys.serialize(signing_keys.begin("ES256")))
     with listening(platform.app()) as upstream, listening(provider.app()) as jwks:
         settings = load(
             data_dir=directory,

@@ -87,8 +87,8 @@ class Access:
         with ExitStack() as under_way:
             try:
                 principal = await self._principal(scope)
-                self._limits.call(principal.partition)
-                under_way.enter_context(self._limits.calling(principal.partition))
+                self._limits.count_call(principal.partition)
+                under_way.enter_context(self._limits.hold_call(principal.partition))
             except Refused as error:
                 log.warning("http.refused", status=401, reason=str(error), path=scope["path"])
                 await self._unauthorized(scope)(scope, receive, send)

@@ -134,7 +134,7 @@ class JwtInbound:
             projects=tuple(
                 name for entry in _listed(claims.get(self._expected.projects_claim)) if (name := _name(entry))
             ),
-            scopes=scopes.granted(_scopes(claims)),
+            scopes=scopes.grant(_scopes(claims)),
             token=token if self._keeps_token else None,
         )
 

@@ -59,7 +59,7 @@ class ProviderKeys:
                 self._ask()
             return found
         if self._asking is not None or self._may_ask():
-            await self._answered()
+            await self._fetch_json()
         elif age >= _KEPT_SECONDS:
             raise ProviderDown("keys are too old")
         elif self._asked > self._fetched:
@@ -79,7 +79,7 @@ class ProviderKeys:
             self._asking.add_done_callback(self._done)
         return self._asking
 
-    async def _answered(self) -> None:
+    async def _fetch_json(self) -> None:
         """One request for all who wait; whoever leaves does not take it with them."""
         try:
             await asyncio.shield(self._ask())
@@ -93,13 +93,13 @@ class ProviderKeys:
 
     async def _fetch(self) -> None:
         async with asyncio.timeout(_WALL_SECONDS):
-            url = self._jwks_url or await self._discovered()
+            url = self._jwks_url or await self._discover()
             keys = usable_keys(await self._json(url))
         if not keys:
             raise ValueError("the provider publishes no key that signs")
         self._keys, self._fetched = keys, self._clock()
 
-    async def _discovered(self) -> str:
+    async def _discover(self) -> str:
         parts = urlsplit(self._issuer)
         path = parts.path.rstrip("/")
         candidates = (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from gateway.config.reread_file import WatchedFile
+from gateway.config.reread_file import RereadFile
 from gateway.config.token_file import digest, parse
 from gateway.http.auth.inbound import Refused
 from gateway.operations import scopes
@@ -20,7 +20,7 @@ class Tokens:
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
     def __init__(self, path: Path) -> None:
-        self._file = WatchedFile(path, lambda body: {record.sha256: record for record in parse(body)})
+        self._file = RereadFile(path, lambda body: {record.sha256: record for record in parse(body)})
 
     async def principal(self, token: str) -> Principal:
         record = self._file.value().get(digest(token))
@@ -34,7 +34,7 @@ class Tokens:
             client=record.id,
             org=record.org,
             projects=record.projects,
-            scopes=scopes.granted([record.scope]),
+            scopes=scopes.grant([record.scope]),
             brain=record.brain,
             brain_in_path=record.brain is None,
         )

@@ -7,7 +7,7 @@ from typing import Final
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import PAUSES, certain, looked, repeatable
+from gateway.operations.steps.certainty import PAUSES, look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
@@ -23,19 +23,19 @@ async def create_named(context: StepContext, wanted: Args) -> JsonObject:
     """By a platform that keeps names. Taken is also what this request itself took before, its answer lost."""
 
     async def look() -> JsonObject | None:
-        return await _listed(context, wanted)
+        return await _find_listed(context, wanted)
 
     try:
-        return await certain(lambda: context.send(Op.CREATE_BRAIN, wanted), look)
+        return await make_certain(lambda: context.send(Op.CREATE_BRAIN, wanted), look)
     except GatewayError as error:
         if error.code != "conflict":
             raise
-        if (existing := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
-            raise _taken(wanted) from None
+        if (existing := await look_again(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
+            raise _refuse_taken(wanted) from None
         return {**existing, "reused": True}
 
 
-async def _listed(context: StepContext, wanted: Args) -> JsonObject | None:
+async def _find_listed(context: StepContext, wanted: Args) -> JsonObject | None:
     """The wanted brain, if it is in the caller's own list."""
     cursor: object = None
     for _ in range(_PAGES):
@@ -58,9 +58,12 @@ async def create_bare(context: StepContext, wanted: Args) -> JsonObject:
         return await _begun_before(context, wanted, kept)
 
     try:
-        created = await certain(lambda: context.send(Op.CREATE_BARE_BRAIN, wanted), look)
+        created = await make_certain(lambda: context.send(Op.CREATE_BARE_BRAIN, wanted), look)
     except GatewayError as error:
-        if error.code != "conflict" or (found := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
+        if (
+            error.code != "conflict"
+            or (found := await look_again(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None
+        ):
             raise
         created = found
     if not created.get("reused"):
@@ -86,11 +89,11 @@ async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) ->
                 return None
             raise
         if record is not None:
-            if _parsed(record) != kept:
-                raise _taken(wanted)
+            if _parse(record) != kept:
+                raise _refuse_taken(wanted)
             return {**known, "reused": True}
         if await _holds_something(context, brain):
-            raise _taken(wanted)
+            raise _refuse_taken(wanted)
     # Nothing in it, not even a name: nobody uses it.
     return known
 
@@ -120,7 +123,7 @@ async def list_named(context: StepContext, args: Args) -> JsonObject:
 
     async def named(brain: JsonObject) -> JsonObject:
         async with gate:
-            kept = await _kept(context, str(brain.get("id"))) or {}
+            kept = await _read_record(context, str(brain.get("id"))) or {}
         known = {key: kept[key] for key in ("name", "visibility") if isinstance(kept.get(key), str)}
         return {**brain, **known, "visibility_enforced": False}
 
@@ -129,14 +132,14 @@ async def list_named(context: StepContext, args: Args) -> JsonObject:
     return {**answer, "items": [*looked_at, *items[_NAMED_AT_MOST:]]}
 
 
-async def _kept(context: StepContext, brain: str) -> JsonObject | None:
+async def _read_record(context: StepContext, brain: str) -> JsonObject | None:
     try:
-        return _parsed(await documents.read(context, brain, _RECORD_PATH) or b"null")
+        return _parse(await documents.read(context, brain, _RECORD_PATH) or b"null")
     except (Absent, GatewayError):
         return None
 
 
-def _parsed(record: bytes) -> JsonObject | None:
+def _parse(record: bytes) -> JsonObject | None:
     try:
         kept = json.loads(record)
     except (ValueError, RecursionError):
@@ -144,5 +147,5 @@ def _parsed(record: bytes) -> JsonObject | None:
     return kept if isinstance(kept, dict) else None
 
 
-def _taken(wanted: Args) -> GatewayError:
+def _refuse_taken(wanted: Args) -> GatewayError:
     return GatewayError("conflict", _TAKEN_NAME if wanted.get("derived") else _TAKEN_SLUG)

@@ -42,7 +42,7 @@ def repeatable(error: GatewayError) -> GatewayError:
     return error
 
 
-async def certain(send: Send[T], look: Look[T]) -> T:
+async def make_certain(send: Send[T], look: Look[T]) -> T:
     """The outcome of a write whose repeat is the same write.
 
     Raises:
@@ -60,7 +60,7 @@ async def certain(send: Send[T], look: Look[T]) -> T:
         unknown = unknown or repeatable(last)
         late = late or doubt_of(last) is Doubt.LATE
         # At first there is no need to wait for it to show: it can be sent again.
-        if (found := await (settled if sent else looked)(look, unknown)) is not None:
+        if (found := await (settle if sent else look_again)(look, unknown)) is not None:
             return found
         if not late and (sent or doubt_of(last) is Doubt.ANSWERED):
             raise failure_of(last)
@@ -68,7 +68,7 @@ async def certain(send: Send[T], look: Look[T]) -> T:
     raise unknown
 
 
-async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool = False) -> T:
+async def make_certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool = False) -> T:
     """The outcome of a write that must not be made twice: sent again only when it never arrived.
 
     Raises:
@@ -84,7 +84,7 @@ async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool =
                 raise
             last = error
         unknown = last if doubt_of(last) is Doubt.LATE and not late_is_harmless else repeatable(last)
-        if (found := await settled(look, unknown)) is not None:
+        if (found := await settle(look, unknown)) is not None:
             return found
         if doubt_of(last) is not Doubt.LOST:
             break
@@ -92,7 +92,7 @@ async def certain_once(send: Send[T], look: Look[T], *, late_is_harmless: bool =
     raise last if doubt_of(last) is Doubt.LATE else failure_of(last)
 
 
-async def certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
+async def make_certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
     """The outcome of a write that the platform names itself, and knows again: asked again, it says what became of it.
 
     A glimpse at where it may be kept can spare that; that it is not there proves nothing.
@@ -109,25 +109,25 @@ async def certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
                 raise
             # Also when this one certainly failed: the one before may not have.
             doubt = error if is_doubt(error) else Unsure(error, Doubt.LATE)
-        if glimpse is not None and (found := await _glimpsed(glimpse)) is not None:
+        if glimpse is not None and (found := await _glimpse(glimpse)) is not None:
             return found
     assert doubt is not None
     raise repeatable(doubt)
 
 
-async def _glimpsed(glimpse: Look[T]) -> T | None:
+async def _glimpse(glimpse: Look[T]) -> T | None:
     try:
         return await glimpse()
     except (Absent, GatewayError):
         return None
 
 
-async def looked(look: Look[T], unknown: GatewayError) -> T | None:
+async def look_again(look: Look[T], unknown: GatewayError) -> T | None:
     """What the first look finds that does not fail; where all fail, nothing is known."""
     return await _looks(look, unknown, until_found=False)
 
 
-async def settled(look: Look[T], unknown: GatewayError) -> T | None:
+async def settle(look: Look[T], unknown: GatewayError) -> T | None:
     """What looks find, the last of them after a while; where that one fails, nothing is known."""
     return await _looks(look, unknown, until_found=True)
 

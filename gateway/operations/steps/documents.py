@@ -5,7 +5,7 @@ from typing import Final
 from gateway.operations import names, notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Doubt, GatewayError, Unsure
-from gateway.operations.steps.certainty import certain, looked, repeatable
+from gateway.operations.steps.certainty import look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
 # What platforms take in one PUT and in one batch, less room for the longest front matter.
@@ -27,16 +27,16 @@ async def by_record(context: StepContext, document: Args) -> JsonObject:
         return await context.send(Op.CREATE_DOCUMENT, document)
 
     async def look() -> JsonObject | None:
-        return await _recorded(context, document)
+        return await _find_record(context, document)
 
     try:
-        return _complete(await certain(send, look), document)
+        return _complete(await make_certain(send, look), document)
     except GatewayError as error:
         if error.code != "conflict":
             raise
         # The same write may have been made before.
-        if (stored := await looked(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
-            raise _taken() from None
+        if (stored := await look_again(look, repeatable(Unsure(error, Doubt.ANSWERED)))) is None:
+            raise _refuse_taken() from None
         return {**_complete(stored, document), "reused": True}
 
 
@@ -56,10 +56,10 @@ async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
     brain, path = str(document["brain"]), str(document["path"])
     # Between the look and the write, nobody else of this process writes there.
     async with context.alone(f"{path} of {brain}"):
-        if (stored := await _noted(context, document)) is not None:
+        if (stored := await _find_note(context, document)) is not None:
             return {**stored, "reused": True}
         moment = notes.now()
-        body = notes.rendered(document, moment)
+        body = notes.render(document, moment)
         args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
 
         async def send() -> JsonObject:
@@ -67,7 +67,7 @@ async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
             queued = {"status": "queued"} if answer.get("status") == "queued" else {}
             return {**_findable(context, notes.record(document, moment)), **queued}
 
-        return await certain(send, lambda: _noted(context, document))
+        return await make_certain(send, lambda: _find_note(context, document))
 
 
 async def write(context: StepContext, brain: str, path: str, body: bytes) -> None:
@@ -84,10 +84,10 @@ async def write(context: StepContext, brain: str, path: str, body: bytes) -> Non
     async def look() -> bool | None:
         return await read(context, brain, path) == body or None
 
-    await certain(send, look)
+    await make_certain(send, look)
 
 
-async def _noted(context: StepContext, document: Args) -> JsonObject | None:
+async def _find_note(context: StepContext, document: Args) -> JsonObject | None:
     """The record of what is stored at the wanted path, if it is the wanted document; None if nothing is.
 
     Raises:
@@ -95,13 +95,13 @@ async def _noted(context: StepContext, document: Args) -> JsonObject | None:
     """
     if (body := await read(context, str(document["brain"]), str(document["path"]))) is None:
         return None
-    note = notes.parsed(body)
+    note = notes.parse(body)
     if not note.holds(document):
-        raise _taken()
+        raise _refuse_taken()
     return _findable(context, notes.record(document, note.created or notes.now()))
 
 
-async def _recorded(context: StepContext, document: Args) -> JsonObject | None:
+async def _find_record(context: StepContext, document: Args) -> JsonObject | None:
     """The platform's record of what is at the wanted path, if that is the wanted document; None if nothing is.
 
     Raises:
@@ -115,11 +115,11 @@ async def _recorded(context: StepContext, document: Args) -> JsonObject | None:
         raise
     if isinstance(found, dict):
         if not _is_the_same(found, document):
-            raise _taken()
+            raise _refuse_taken()
         return found
     body = await read(context, str(document["brain"]), str(document["path"]))
     if body is not None and body != str(document["content"]).encode():
-        raise _taken()
+        raise _refuse_taken()
     return None if body is None else notes.record(document, notes.now())
 
 
@@ -153,7 +153,7 @@ def _findable(context: StepContext, record: JsonObject) -> JsonObject:
     return record if context.finds(str(record["path"])) else {**record, "searchable": False}
 
 
-def _taken() -> GatewayError:
+def _refuse_taken() -> GatewayError:
     return GatewayError(
         "conflict", "Something else is stored at that path, or it was edited since. Choose another path."
     )

@@ -8,7 +8,7 @@ from gateway.operations import names, notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import certain
+from gateway.operations.steps.certainty import make_certain
 from gateway.operations.steps.session_log import append, line, read_log
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -86,7 +86,7 @@ async def keep_extracted(
 ) -> list[str]:
     """Have memories extracted and store them: these platforms only propose them. The paths they are kept at."""
     actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
-    args = {"brain": brain, "session_id": session_id, "messages": said(messages), "actor_id": actor}
+    args = {"brain": brain, "session_id": session_id, "messages": as_messages(messages), "actor_id": actor}
     proposed = (await context.send(Op.EXTRACT, args))["memories"]
     writes = dict(_memory(memory, session_id, actor) for memory in proposed if str(memory.get("content") or "").strip())
     if writes:
@@ -102,7 +102,7 @@ def _memory(memory: JsonObject, session_id: str, actor: str | None) -> tuple[str
     tags = memory.get("tags")
     front = {"type": str(memory.get("type") or "memory"), "session_id": session_id, "source": "extract"}
     note = {"title": title, "content": content, "tags": [str(t) for t in tags] if isinstance(tags, list) else []}
-    return path, notes.rendered({**note, "front": front}, notes.now())
+    return path, notes.render({**note, "front": front}, notes.now())
 
 
 async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes]) -> None:
@@ -117,13 +117,13 @@ async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes])
         return kept == list(writes.values()) or None
 
     try:
-        await certain(send, look)
+        await make_certain(send, look)
     except Absent:
         for path, body in writes.items():
             await documents.write(context, brain, path, body)
 
 
-def said(messages: Sequence[JsonObject]) -> list[JsonObject]:
+def as_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Role and content alone, none of it longer than one request."""
     return [
         {"role": m["role"], "content": str(m["content"]).encode()[:_REQUEST_BYTES].decode("utf-8", "ignore")}

@@ -29,12 +29,12 @@ async def search_and_arrange(context: StepContext, query: Args) -> JsonObject:
     hits = hits_of(answer)
     listed: list[JsonObject] | None = None
     if not hits and in_agent_scope(query):
-        listed = await _listed(context, query)
-        hits = await _scanned(context, query, listed)
+        listed = await _list_notes(context, query)
+        hits = await _scan(context, query, listed)
     if hits and is_sorted(query):
-        listed = listed if listed is not None else await _listed(context, query)
+        listed = listed if listed is not None else await _list_notes(context, query)
         changed = {str(item.get("path")): item.get("mtime") for item in listed}
-        hits = ranking.sorted_hits(hits, changed, str(query["sort"]))
+        hits = ranking.sort_hits(hits, changed, str(query["sort"]))
     return {**answer, "hits": hits[:top_k]}
 
 
@@ -58,7 +58,7 @@ async def recall_with_log(context: StepContext, query: Args) -> JsonObject:
     if said_before := ranking.salient(log.messages):
         # Without the query: with it, both searches would find the same in much the same order.
         of_session = hits_of(await context.send(Op.SEARCH, {**plain, "query": said_before}))
-        found = ranking.blended(found, of_session, session_id)
+        found = ranking.blend(found, of_session, session_id)
     chunks = [{"chunk_id": hit.get("path"), "document_id": hit.get("path"), **hit} for hit in found[:top_k]]
     return {"chunks": chunks, "session_id": session_id, "brain_id": brain}
 
@@ -70,14 +70,14 @@ def hits_of(answer: JsonObject) -> list[JsonObject]:
     return hits
 
 
-async def _listed(context: StepContext, query: Args) -> list[JsonObject]:
+async def _list_notes(context: StepContext, query: Args) -> list[JsonObject]:
     scope = query.get("scope")
     directory = f"memory/{scope}" if scope not in {None, "all"} else ""
     items = (await context.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})).get("items") or []
     return [item for item in items if isinstance(item, dict) and not item.get("is_dir")]
 
 
-async def _scanned(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
+async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
     """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words."""
     left, hits = _SCANNED_BYTES, []
     newest_first = sorted(listed, key=lambda item: ranking.moment(item.get("mtime")), reverse=True)
@@ -87,7 +87,7 @@ async def _scanned(context: StepContext, query: Args, listed: list[JsonObject]) 
             continue
         body = await read(context, str(query["brain"]), path) or b""
         left -= len(body)
-        note = notes.parsed(body)
+        note = notes.parse(body)
         score = ranking.lexical_score(str(query["query"]), f"{note.title or ''} {note.content}")
         if score > 0:
             hits.append({"score": score, "path": path, "content": note.content, "brain_id": query["brain"]})

@@ -7,7 +7,7 @@ from gateway.operations import names
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import certain, certain_by_asking
+from gateway.operations.steps.certainty import make_certain, make_certain_by_asking
 from gateway.operations.table import Args, JsonObject, Op, Upload
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
@@ -19,7 +19,7 @@ async def ingest_as_text(context: StepContext, args: Args) -> JsonObject:
     sha256 = hashlib.sha256(upload.body).hexdigest()
     name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body)
     path = f"raw/documents/{name}.md"
-    if (known := await _ingested(context, str(args["brain"]), path)) is not None:
+    if (known := await _find_ingested(context, str(args["brain"]), path)) is not None:
         return {**known, "hash": sha256, "reused": True}
     text = replace(upload, name=name)
     if b"\0" in upload.body and upload.content_type not in _CONVERTED:
@@ -30,7 +30,7 @@ async def ingest_as_text(context: StepContext, args: Args) -> JsonObject:
     async def send() -> JsonObject:
         return await context.send(Op.INGEST_TEXT, {**args, "upload": text})
 
-    return {**await certain(send, lambda: _ingested(context, str(args["brain"]), path)), "hash": sha256}
+    return {**await make_certain(send, lambda: _find_ingested(context, str(args["brain"]), path)), "hash": sha256}
 
 
 async def ingest_by_platform(context: StepContext, args: Args) -> JsonObject:
@@ -40,16 +40,16 @@ async def ingest_by_platform(context: StepContext, args: Args) -> JsonObject:
     path = f"raw/documents/{names.file_name(upload.name.rpartition('.')[0] or upload.name, upload.body)}.md"
 
     async def glimpse() -> JsonObject | None:
-        found = await _ingested(context, brain, path)
+        found = await _find_ingested(context, brain, path)
         return None if found is None else {**found, "hash": hashlib.sha256(upload.body).hexdigest()}
 
-    return await certain_by_asking(lambda: context.send(Op.INGEST_FILE, args), glimpse)
+    return await make_certain_by_asking(lambda: context.send(Op.INGEST_FILE, args), glimpse)
 
 
 async def ingest_by_server(context: StepContext, args: Args) -> JsonObject:
     """By the platform itself, which fetches the page: some would fetch from their own network, so look first."""
     await context.vet(str(args["url"]))
-    result = await certain_by_asking(lambda: context.send(Op.INGEST_URL, args))
+    result = await make_certain_by_asking(lambda: context.send(Op.INGEST_URL, args))
     if "hash" not in result and result.get("path"):
         result = {**result, **await _hash(context, str(args["brain"]), str(result["path"]))}
     return {"path": "server", "result": result}
@@ -64,7 +64,7 @@ async def _hash(context: StepContext, brain: str, path: str) -> JsonObject:
     return {} if body is None else {"hash": hashlib.sha256(body).hexdigest()}
 
 
-async def _ingested(context: StepContext, brain: str, path: str) -> JsonObject | None:
+async def _find_ingested(context: StepContext, brain: str, path: str) -> JsonObject | None:
     """What is known of an ingested document once it is found at its path; None where nothing is."""
     try:
         found = (await context.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})).get("document")

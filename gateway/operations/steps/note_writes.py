@@ -7,7 +7,7 @@ from gateway.operations import notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Draft
-from gateway.operations.steps.certainty import certain, certain_once
+from gateway.operations.steps.certainty import make_certain, make_certain_once
 from gateway.operations.steps.documents import PUT_BYTES, read, write
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -36,7 +36,7 @@ async def _keep(
     async with context.alone(f"{path} of {brain}"):
         for _ in range(_RACES):
             before = await read(context, brain, path)
-            draft: Draft | None = change(None if before is None else notes.opened(before))
+            draft: Draft | None = change(None if before is None else notes.open_note(before))
             if draft is None:
                 return {"body": before, "changed": False}
             if len(draft.body) > PUT_BYTES:
@@ -78,7 +78,7 @@ async def _create_record(context: StepContext, args: Args, draft: Draft) -> None
     async def look() -> bool | None:
         return await read(context, brain, path) == draft.body or None
 
-    await certain(send, look)
+    await make_certain(send, look)
 
 
 async def append(context: StepContext, args: Args) -> JsonObject:
@@ -92,7 +92,7 @@ async def append(context: StepContext, args: Args) -> JsonObject:
     async def look() -> bool | None:
         return body in (await read(context, brain, path) or b"") or None
 
-    await certain_once(send, look)
+    await make_certain_once(send, look)
     return {}
 
 
@@ -103,7 +103,7 @@ async def move(context: StepContext, args: Args) -> JsonObject:
         await context.send(Op.RENAME_DOCUMENT, args)
         return True
 
-    return await _moved(context, args, send)
+    return await _move_for_certain(context, args, send)
 
 
 async def move_by_copy(context: StepContext, args: Args) -> JsonObject:
@@ -117,10 +117,10 @@ async def move_by_copy(context: StepContext, args: Args) -> JsonObject:
         await context.send(Op.DELETE_DOCUMENT, {"brain": brain, "path": path})
         return True
 
-    return await _moved(context, args, send)
+    return await _move_for_certain(context, args, send)
 
 
-async def _moved(context: StepContext, args: Args, send: Callable[[], Awaitable[bool]]) -> JsonObject:
+async def _move_for_certain(context: StepContext, args: Args, send: Callable[[], Awaitable[bool]]) -> JsonObject:
     brain, path, to = str(args["brain"]), str(args["path"]), str(args["to"])
 
     async def look() -> bool | None:
@@ -128,7 +128,7 @@ async def _moved(context: StepContext, args: Args, send: Callable[[], Awaitable[
 
     async with context.alone(f"{path} of {brain}"):
         try:
-            await certain(send, look)
+            await make_certain(send, look)
         except GatewayError as error:
             if error.code != "not_found":
                 raise
@@ -149,7 +149,7 @@ async def remove(context: StepContext, args: Args) -> JsonObject:
 
     async with context.alone(f"{path} of {brain}"):
         try:
-            return {"removed": await certain(send, look)}
+            return {"removed": await make_certain(send, look)}
         except GatewayError as error:
             if error.code != "not_found":
                 raise

@@ -15,7 +15,7 @@ from gateway.operations import names
 from gateway.operations.context import StepContext
 from gateway.operations.ranking import moment
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import certain_once
+from gateway.operations.steps.certainty import make_certain_once
 from gateway.operations.table import JsonObject, Op
 
 ONE_CALL: Final = timedelta(minutes=10)
@@ -105,7 +105,7 @@ async def append(context: StepContext, brain: str, path: str, lines: Sequence[by
         return body in (await documents.read(context, brain, path) or b"") or None
 
     # Should it arrive late, beside its repeat: what is there twice is read once.
-    await certain_once(send, look, late_is_harmless=True)
+    await make_certain_once(send, look, late_is_harmless=True)
 
 
 def line(entry: JsonObject) -> bytes:

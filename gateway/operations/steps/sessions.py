@@ -7,8 +7,8 @@ from gateway.operations import names, notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import certain_once
-from gateway.operations.steps.extraction import extract_later, first_that_fit, said
+from gateway.operations.steps.certainty import make_certain_once
+from gateway.operations.steps.extraction import as_messages, extract_later, first_that_fit
 from gateway.operations.steps.same_call import SameCall, beginning, record_of, said_since, tail_of
 from gateway.operations.steps.session_log import append, line, parts, read_log
 from gateway.operations.table import Args, JsonObject, Op
@@ -29,17 +29,17 @@ async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
     session = {"brain": args["brain"], "session_id": args["session_id"]}
     async with context.alone(f"session {args['session_id']} of {args['brain']}"):
         appended: list[JsonObject] = []
-        with _counted(appended, messages):
+        with _count_appended(appended, messages):
             tail = await _known_tail(context, session, len(messages))
         there = beginning(tail or [], messages)
         appended += there
         for message in messages[len(there) :]:
             metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
             last = appended[-1] if appended else tail[-1] if tail else None
-            with _counted(appended, messages):
-                record = await _appended(context, session, {**message, "metadata": metadata}, last, tail is not None)
+            with _count_appended(appended, messages):
+                record = await _append_one(context, session, {**message, "metadata": metadata}, last, tail is not None)
             appended.append(record)
-    return {"messages": [_without_metadata(record) for record in appended], **_reused(there, messages)}
+    return {"messages": [_without_metadata(record) for record in appended], **_say_if_reused(there, messages)}
 
 
 async def _known_tail(context: StepContext, session: Args, count: int) -> list[JsonObject] | None:
@@ -60,7 +60,7 @@ async def _known_tail(context: StepContext, session: Args, count: int) -> list[J
         raise
 
 
-async def _appended(
+async def _append_one(
     context: StepContext, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
 ) -> JsonObject:
     """The record of one message, said once: where its answer is lost, the session is asked."""
@@ -71,19 +71,19 @@ async def _appended(
     async def look() -> JsonObject | None:
         return said_since(await tail_of(context, session, _RECENT), last, message)
 
-    return await (certain_once(send, look) if can_look else send())
+    return await (make_certain_once(send, look) if can_look else send())
 
 
 def _without_metadata(record: JsonObject) -> JsonObject:
     return {key: value for key, value in record.items() if key != "metadata"}
 
 
-def _reused(there: Sequence[JsonObject], messages: Sequence[JsonObject]) -> JsonObject:
+def _say_if_reused(there: Sequence[JsonObject], messages: Sequence[JsonObject]) -> JsonObject:
     return {"reused": True} if len(there) == len(messages) else {}
 
 
 @contextmanager
-def _counted(appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> Iterator[None]:
+def _count_appended(appended: Sequence[JsonObject], messages: Sequence[JsonObject]) -> Iterator[None]:
     """A failure within says how many messages were appended before it, and how many are left."""
     try:
         yield
@@ -106,17 +106,17 @@ async def append_to_log(context: StepContext, args: Args) -> JsonObject:
     path = names.session_log_path(context.caller, session_id)
     async with context.alone(f"{path} of {brain}"):
         appended: list[JsonObject] = []
-        with _counted(appended, messages):
+        with _count_appended(appended, messages):
             there = call.there((await read_log(context, brain, session_id)).messages)
         appended += there
         entries = call.entries()[len(there) :]
         for part in parts([line(entry) for entry in entries]) if entries else ():
-            with _counted(appended, messages):
+            with _count_appended(appended, messages):
                 await append(context, brain, path, part)
             appended += entries[len(appended) - len(there) :][: len(part)]
     extraction = await extract_later(context, brain, session_id)
     records = [record_of(entry) for entry in appended]
-    return {"messages": records, "extraction": extraction, **_reused(there, messages)}
+    return {"messages": records, "extraction": extraction, **_say_if_reused(there, messages)}
 
 
 async def close_by_log(context: StepContext, args: Args) -> JsonObject:
@@ -134,33 +134,33 @@ async def close_by_log(context: StepContext, args: Args) -> JsonObject:
         await extract_later(context, brain, session_id)
     if log.closed is not None:
         return log.closed
-    messages = said(_last_that_fit(log.messages))
+    messages = as_messages(_last_that_fit(log.messages))
     # Under a name of ours: one make writes its reflection to a file of that name.
     name = names.reflection_path(context.caller, session_id).removeprefix("reflections/").removesuffix(".md")
     answer = await context.send(Op.REFLECT, {"brain": brain, "session_id": name, "messages": messages})
-    ended = await _ended(context, brain, session_id, answer.get("result"))
+    ended = await _end_session(context, brain, session_id, answer.get("result"))
     path = names.session_log_path(context.caller, session_id)
     await append(context, brain, path, [line({"kind": "closed", "answer": ended, "messages": len(log.messages)})])
     return ended
 
 
-async def _ended(context: StepContext, brain: str, session_id: str, result: JsonObject | None) -> JsonObject:
+async def _end_session(context: StepContext, brain: str, session_id: str, result: JsonObject | None) -> JsonObject:
     ended: JsonObject = {"session_id": session_id, "reflection_attempted": True, "ended_at": notes.now()}
     if result is None or (result.get("outcome") in (None, "", "unknown") and not result.get("summary")):
         return {**ended, "reflection_status": "no_result"}
-    path = result.get("path") or await _written(context, brain, session_id, result)
+    path = result.get("path") or await _write_reflection(context, brain, session_id, result)
     reflection = {"should_record_episode": False, **result, "path": path}
     return {**ended, "reflection_status": "completed", "reflection": reflection}
 
 
-async def _written(context: StepContext, brain: str, session_id: str, result: JsonObject) -> str:
+async def _write_reflection(context: StepContext, brain: str, session_id: str, result: JsonObject) -> str:
     """The reflection as a note, where the platform keeps none."""
     path = names.reflection_path(context.caller, session_id)
     parts = [("Summary", result.get("summary")), ("Next time", result.get("retry_feedback"))]
     told = "".join(f"\n## {title}\n\n{text}\n" for title, text in parts if text)
     content = f"# Reflection on session {session_id}\n\nOutcome: {result.get('outcome')}\n{told}"
     document = {"title": f"Reflection on session {session_id}", "content": content, "front": {"type": "reflection"}}
-    body = notes.rendered(document, notes.now())
+    body = notes.render(document, notes.now())
     await documents.write(context, brain, path, body)
     return path
 

@@ -58,14 +58,14 @@ def stem_of(path: str) -> str:
 def file_name(name: str) -> str:
     """Any words as a file's name. What is no plain word is told apart by its hash."""
     if names.is_word(name):
-        return names.escaped(name)
+        return names.escape(name)
     return f"{names.slug(name, empty='name')}!!{names.digest(name)[:32]}"
 
 
 def name_of(path: str) -> str:
     """What an entry is called by its file."""
     stem = stem_of(path)
-    return names.unescaped(stem) or stem
+    return names.unescape(stem) or stem
 
 
 def key_of(path: str, note: Note) -> str | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gateway.brain.notebook import Notebook, drafted, in_parallel
+from gateway.brain.notebook import Notebook, draft_note, in_parallel
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -55,7 +55,7 @@ class Nodes:
         """The paths of all nodes, by their ids."""
         return {paths.stem_of(entry.path): entry.path for entry in await self._notes.entries(call, paths.NODES)}
 
-    async def opened(self, call: Call, node_id: str) -> tuple[Node, int]:
+    async def open(self, call: Call, node_id: str) -> tuple[Node, int]:
         """A node, and how often it was recalled."""
         path = located(await self._known(call), [node_id])[node_id]
         note = await self._notes.read(call, path)
@@ -66,7 +66,7 @@ class Nodes:
             self._notes.hit(call, [path], times=2)
         return node, count
 
-    async def found(self, call: Call, query: str, limit: int, *, all_words: bool = False) -> tuple[list[Node], bool]:
+    async def find(self, call: Call, query: str, limit: int, *, all_words: bool = False) -> tuple[list[Node], bool]:
         """The best nodes for a query, and whether they were found by what they mean."""
         # Some of them may be dead, or lack a word.
         hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
@@ -104,7 +104,7 @@ class Nodes:
         return merged_id
 
     def _killing(self, call: Call, path: str) -> Callable[[], Awaitable[object]]:
-        return lambda: self._notes.keep(call, path, killed)
+        return lambda: self._notes.keep(call, path, kill)
 
     async def digest(self, call: Call, cluster_id: str) -> None:
         """Write down what a cluster is about."""
@@ -163,17 +163,17 @@ def merging(nodes: Sequence[Node], summary: str, feeling: str | None) -> Change:
             "importance": f"{max(node.importance for node in nodes):g}",
             "merged": paths.listed([node.id for node in nodes]),
         }
-        return drafted(names.title_of(summary), summary, fields)
+        return draft_note(names.title_of(summary), summary, fields)
 
     return change
 
 
-def killed(before: Note | None) -> Draft | None:
+def kill(before: Note | None) -> Draft | None:
     """A node that is dead: all that was there stays."""
     if before is None or before.text("dead") == "true":
         return None
     fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": "true"}
-    return drafted(before.title or names.title_of(before.content), before.content, fields, before)
+    return draft_note(before.title or names.title_of(before.content), before.content, fields, before)
 
 
 def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
@@ -191,7 +191,7 @@ def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
         if before is not None and before.content.strip() == content.strip() and before.text("dead_nodes") == dead:
             return None
         title = theme or (before.title if before is not None else None) or cluster.id
-        return drafted(title, content, {"digest": names.checksum(content.strip()), "dead_nodes": dead}, before)
+        return draft_note(title, content, {"digest": names.checksum(content.strip()), "dead_nodes": dead}, before)
 
     return change
 
@@ -203,7 +203,7 @@ def _marked(digest: Note, dead: str | None) -> Draft | None:
     title = digest.title or names.title_of(digest.content)
     # The checksum of what was written by rule stays: by that it is known as edited.
     kept = {"digest": digest.text("digest"), "description": digest.text("description") or title}
-    return drafted(title, digest.content, {**kept, "dead_nodes": dead}, digest)
+    return draft_note(title, digest.content, {**kept, "dead_nodes": dead}, digest)
 
 
 def has_meaning(hit: JsonObject) -> bool:

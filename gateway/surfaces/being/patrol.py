@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Notebook, drafted, in_parallel
+from gateway.brain.notebook import Notebook, draft_note, in_parallel
 from gateway.operations import names, scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -102,6 +102,6 @@ def settling(scene: Note) -> Change:
         if before is not None:
             return None
         fields = {"digest": scene.text("digest") or names.checksum(scene.content)}
-        return drafted(scene.title or names.title_of(scene.content), scene.content, fields, scene)
+        return draft_note(scene.title or names.title_of(scene.content), scene.content, fields, scene)
 
     return change

@@ -1,13 +1,13 @@
 """Whom and what a being knows: one note for each entity, by the kind of it."""
 
-from gateway.brain.notebook import Notebook, drafted
+from gateway.brain.notebook import Notebook, draft_note
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import UpdateRelationInput
-from gateway.surfaces.being.targets import removed
+from gateway.surfaces.being.targets import remove
 
 
 class Relations:
@@ -22,7 +22,7 @@ class Relations:
         return {"changed": changed}
 
     async def delete(self, call: Call, args: UpdateRelationInput) -> JsonObject:
-        return {"deleted": await removed(self._notes, call, path_of(args))}
+        return {"deleted": await remove(self._notes, call, path_of(args))}
 
 
 def path_of(args: UpdateRelationInput) -> str:
@@ -41,6 +41,6 @@ def relating(args: UpdateRelationInput) -> Change:
             "relation": paths.one_line(args.relation_type),
         }
         aside = {} if before is None else {paths.aside(path_of(args), "_versions", before): before.content.encode()}
-        return drafted(paths.one_line(args.entity_name), content, fields, before, aside=aside)
+        return draft_note(paths.one_line(args.entity_name), content, fields, before, aside=aside)
 
     return change

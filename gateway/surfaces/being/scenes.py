@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from gateway.brain.notebook import Entry, Notebook, drafted, in_parallel
+from gateway.brain.notebook import Entry, Notebook, draft_note, in_parallel
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.notes import Change, Draft, Note
@@ -69,7 +69,7 @@ def note_id(note: str) -> str:
 
 def recording(scene: Scene) -> Change:
     def change(before: Note | None) -> Draft | None:
-        return None if before is not None else drafted(names.title_of(scene.action), scene.action, fields_of(scene))
+        return None if before is not None else draft_note(names.title_of(scene.action), scene.action, fields_of(scene))
 
     return change
 
@@ -77,6 +77,6 @@ def recording(scene: Scene) -> Change:
 def jotting(note: str) -> Change:
     def change(before: Note | None) -> Draft | None:
         fields = {"digest": names.checksum(note.strip()), "target": "notes"}
-        return None if before is not None else drafted(names.title_of(note), note, fields)
+        return None if before is not None else draft_note(names.title_of(note), note, fields)
 
     return change

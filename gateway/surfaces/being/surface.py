@@ -50,7 +50,7 @@ class Being(Surface):
 
     @tool(schema.RECALL, Use("search"))
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
-        nodes, _by_meaning = await self._nodes.found(call, args.user_message[:_SEARCHED], _RECALLED)
+        nodes, _by_meaning = await self._nodes.find(call, args.user_message[:_SEARCHED], _RECALLED)
         self._notes.hit(call, [node.path for node in nodes])
         # As fragments: their order says nothing.
         return Result(text.recalled(random.sample(nodes, len(nodes))))
@@ -62,7 +62,7 @@ class Being(Surface):
     @tool(schema.RECALL_MEMORY, Use("list_notes"))
     async def recall_memory(self, args: schema.RecallMemoryInput, call: Call) -> Result:
         if args.node_id is not None:
-            return Result(text.node(*await self._nodes.opened(call, args.node_id)))
+            return Result(text.node(*await self._nodes.open(call, args.node_id)))
         if args.cluster_id is not None:
             return Result(await self._cluster(call, args, args.cluster_id))
         clusters = await self._nodes.clusters(call)
@@ -81,7 +81,7 @@ class Being(Surface):
     @tool(schema.SEARCH_MEMORY, Use("search"))
     async def search_memory(self, args: schema.SearchMemoryInput, call: Call) -> Result:
         query = args.query[:_SEARCHED]
-        return Result(text.searched(*await self._nodes.found(call, query, args.limit, all_words=args.mode == "and")))
+        return Result(text.searched(*await self._nodes.find(call, query, args.limit, all_words=args.mode == "and")))
 
     @tool(schema.MERGE_NODES, Use("keep_note"))
     async def merge_nodes(self, args: schema.MergeNodesInput, call: Call) -> Result:
@@ -105,14 +105,14 @@ class Being(Surface):
         notes = await self._scenes.jot(call, args.notes or ())
         waiting = len(await self._scenes.waiting(call))
         if is_due := waiting >= _PATROL_AT:
-            self._notes.later(call, "patrol", self._patrolled)
+            self._notes.later(call, "patrol", self._run_patrol)
         done: JsonObject = {"status": "ok", "action": args.action, "scene_ids": scenes, "note_ids": notes}
         if args.action == "update":
             done["deleted_scene_ids"] = [one for one, was_there in forgotten.items() if was_there]
             done["missing_scene_ids"] = [one for one, was_there in forgotten.items() if not was_there]
         return _json({**done, "scenes_waiting": waiting, "patrol_started": is_due})
 
-    async def _patrolled(self, call: Call) -> None:
+    async def _run_patrol(self, call: Call) -> None:
         await self._patrol.run(call)
 
     @tool(schema.SEARCH_HISTORY, Use("list_notes"))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.brain.notebook import Entry, Notebook, drafted
+from gateway.brain.notebook import Entry, Notebook, draft_note
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -52,12 +52,12 @@ class Targets:
     async def append(self, call: Call, args: UpdateMemoryInput) -> JsonObject:
         """A new entry; with the key of one that is there, more of it."""
         place = await self._place(call, args)
-        return await self._kept(call, place, args, appending(args, place))
+        return await self._keep(call, place, args, appending(args, place))
 
     async def update(self, call: Call, args: UpdateMemoryInput) -> JsonObject:
         """The entry anew: the one with the key, or the only one there is."""
         place = await self._only(call, args) if _key(args) is None else await self._place(call, args)
-        return await self._kept(call, place, args, updating(args, place))
+        return await self._keep(call, place, args, updating(args, place))
 
     async def delete(self, call: Call, args: UpdateMemoryInput) -> JsonObject:
         if _key(args) is None:
@@ -66,9 +66,9 @@ class Targets:
                 return {"deleted": False}
         else:
             place = await self._place(call, args)
-        return {"key": place.shown, "deleted": await removed(self._notes, call, place.path)}
+        return {"key": place.shown, "deleted": await remove(self._notes, call, place.path)}
 
-    async def _kept(self, call: Call, place: Place, args: UpdateMemoryInput, change: Change) -> JsonObject:
+    async def _keep(self, call: Call, place: Place, args: UpdateMemoryInput, change: Change) -> JsonObject:
         note, changed = await self._notes.keep(call, place.path, change, stored=args.content or "")
         return {"key": entry_of(place.path, note)["key"], "changed": changed}
 
@@ -93,7 +93,7 @@ class Targets:
         return Place(path, None, exists=bool(listed))
 
 
-async def removed(notes: Notebook, call: Call, path: str) -> bool:
+async def remove(notes: Notebook, call: Call, path: str) -> bool:
     """Put a note where no tool finds it. One that was put there before, by this very call perhaps, is removed too."""
     note = await notes.read(call, path)
     if note is not None:
@@ -166,7 +166,7 @@ def _entry(args: UpdateMemoryInput, place: Place, content: str, before: Note | N
     }
     is_replaced = before is not None and before.content.strip() not in content
     aside = {paths.aside(place.path, "_versions", before): before.content.encode()} if before and is_replaced else {}
-    return drafted(key or names.title_of(content), content, fields, before, aside=aside)
+    return draft_note(key or names.title_of(content), content, fields, before, aside=aside)
 
 
 def _tells(note: Note, said: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ _LEFT_OUT: Final = {"hybrid": frozenset[str](), "semantic": frozenset({"keyword"
 _MEANING: Final = ("semantic", "vector", "embedding", "similarity")
 
 
-def ranked(found: Sequence[tuple[JsonObject, JsonObject]], mode: str) -> list[JsonObject]:
+def rank(found: Sequence[tuple[JsonObject, JsonObject]], mode: str) -> list[JsonObject]:
     """Memories with score and breakdown, best first; each came with the hit it was found by."""
     best = max((_number(hit.get("score")) for hit, _ in found), default=0.0) or 1.0
     has_meaning = any(_meaning(hit) is not None for hit, _ in found)

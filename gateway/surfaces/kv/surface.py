@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Entry, Notebook, drafted, in_parallel
+from gateway.brain.notebook import Entry, Notebook, draft_note, in_parallel
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -16,7 +16,7 @@ from gateway.operations.notes import Change, Draft, Note, milliseconds
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv import schema as schema
 from gateway.surfaces.kv import text as text
-from gateway.surfaces.kv.rank import ranked
+from gateway.surfaces.kv.rank import rank
 
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
@@ -62,12 +62,12 @@ class Kv(Surface):
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         wanted = set(args.tags or ())
         live = {path: note for path, note in read.items() if is_memory(path, note) and wanted <= set(note.tag_list)}
-        entries = await self._dated(call, live)
+        entries = await self._read_dates(call, live)
         memories = [(hit, memory_of(entries[hit["path"]], live[hit["path"]])) for hit in hits if hit["path"] in live]
-        results = ranked(memories, args.mode)[: args.limit]
+        results = rank(memories, args.mode)[: args.limit]
         return Result(text.searched(results), {"results": results})
 
-    async def _dated(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
+    async def _read_dates(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
         """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""
         undated = [path for path, note in notes.items() if not is_dated(note)]
         asked = await in_parallel([partial(self._notes.entry, call, path) for path in undated])
@@ -89,10 +89,10 @@ class Kv(Surface):
 
     @tool(schema.DELETE, Use("move_note"))
     async def delete(self, args: schema.DeleteInput, call: Call) -> Result:
-        done = await self._deleted(call, path_of(args.namespace, args.key))
+        done = await self._delete(call, path_of(args.namespace, args.key))
         return Result(text.deleted(done), {"deleted": done})
 
-    async def _deleted(self, call: Call, path: str) -> bool:
+    async def _delete(self, call: Call, path: str) -> bool:
         note = await self._notes.read(call, path)
         if note is not None:
             moved = await self._notes.move(call, path, deleted_path(path, note))
@@ -109,11 +109,11 @@ class Kv(Surface):
 
 
 def folder_of(namespace: str | None) -> str:
-    return TREE if namespace is None else f"{TREE}/{names.escaped(namespace)}"
+    return TREE if namespace is None else f"{TREE}/{names.escape(namespace)}"
 
 
 def path_of(namespace: str, key: str) -> str:
-    return f"{folder_of(namespace)}/{names.escaped(key)}.md"
+    return f"{folder_of(namespace)}/{names.escape(key)}.md"
 
 
 def deleted_path(path: str, note: Note) -> str:
@@ -145,7 +145,7 @@ def putting(args: schema.PutInput, path: str) -> Change:
             "version": f"{version + 1:g}",
         }
         kept = {} if before is None else {version_path(path, version, before): before.content.encode()}
-        return drafted(f"{args.namespace}/{args.key}", args.value, fields, live, aside=kept)
+        return draft_note(f"{args.namespace}/{args.key}", args.value, fields, live, aside=kept)
 
     return change
 
@@ -178,7 +178,7 @@ def place_of(path: str, note: Note) -> tuple[str, str]:
         return said
     folder, _, name = path.rpartition("/")
     stem, space = name.removesuffix(".md"), folder.rpartition("/")[2]
-    return names.unescaped(space) or space, names.unescaped(stem) or stem
+    return names.unescape(space) or space, names.unescape(stem) or stem
 
 
 def is_memory(path: str, note: Note) -> bool:

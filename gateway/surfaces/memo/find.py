@@ -25,7 +25,7 @@ class Found:
     created: int = 0
 
 
-async def found(notes: Notebook, call: Call, folder: str, query: str, limit: int) -> list[Found]:
+async def find(notes: Notebook, call: Call, folder: str, query: str, limit: int) -> list[Found]:
     """The memos of a folder that are most like a query, best first, and of equals the newest."""
     hits, is_full = await _hits(notes, call, folder, query, limit)
     near = in_reach(alike(hits), limit)
@@ -34,15 +34,15 @@ async def found(notes: Notebook, call: Call, folder: str, query: str, limit: int
     if is_full and len(hits) < limit:
         least = min((memo.similarity for memo in memos), default=1.0)
         memos += await _looked_through(notes, call, folder, query, limit - len(memos), least, near)
-    return in_order(await _dated(notes, call, folder, memos))[:limit]
+    return in_order(await _read_dates(notes, call, folder, memos))[:limit]
 
 
 async def _hits(notes: Notebook, call: Call, folder: str, query: str, limit: int) -> tuple[list[JsonObject], bool]:
     """One hit of each memo, and whether there may be more of them: a platform counts parts of notes."""
     wanted = 2 * limit + 10
-    hits, is_full = await notes.searched(call, query, folder, wanted)
+    hits, is_full = await notes.search(call, query, folder, wanted)
     if is_full and len(hits) < limit and wanted < MOST_FOUND:
-        return await notes.searched(call, query, folder, MOST_FOUND)
+        return await notes.search(call, query, folder, MOST_FOUND)
     return hits, is_full
 
 
@@ -73,7 +73,7 @@ async def _looked_through(
     return await notes.newest(call, others[:_LOOKED_THROUGH], wanted, kept)
 
 
-async def _dated(notes: Notebook, call: Call, folder: str, memos: Sequence[Found]) -> list[Found]:
+async def _read_dates(notes: Notebook, call: Call, folder: str, memos: Sequence[Found]) -> list[Found]:
     """When each was recorded; of one that does not say, when it was changed."""
     said = {memo.path: milliseconds(memo.note.created) for memo in memos}
     if any(moment is None for moment in said.values()):

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Notebook, drafted
+from gateway.brain.notebook import Notebook, draft_note
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -20,7 +20,7 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.memo import metadata as metadata
 from gateway.surfaces.memo import schema as schema
 from gateway.surfaces.memo import text as text
-from gateway.surfaces.memo.find import Found, found
+from gateway.surfaces.memo.find import Found, find
 
 # Under which memos have their ids. It must never change: a memo that is recorded again has the same id.
 _IDS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "brains-gateway:memo")
@@ -47,7 +47,7 @@ class Memo(Surface):
 
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
-        memos = await found(self._notes, call, folder_of(self._project(call)), args.query, args.limit)
+        memos = await find(self._notes, call, folder_of(self._project(call)), args.query, args.limit)
         return Result(text.searched([shown(memo) for memo in memos]))
 
     @tool(schema.RECORD, Use("keep_note"))
@@ -78,7 +78,7 @@ class Memo(Surface):
 
 
 def folder_of(project: str) -> str:
-    return f"memory/project/{names.escaped(project)}/memo"
+    return f"memory/project/{names.escape(project)}/memo"
 
 
 def id_of(project: str, args: schema.RecordInput) -> str:
@@ -105,7 +105,7 @@ def recording(args: schema.RecordInput, path: str, author: str) -> Change:
             "metadata": metadata.one_line(said) if said else None,
         }
         kept = {} if before is None else {version_path(path, before): whole(before)}
-        return drafted(names.title_of(args.content), args.content, fields, before, aside=kept)
+        return draft_note(names.title_of(args.content), args.content, fields, before, aside=kept)
 
     return change
 

@@ -78,7 +78,7 @@ class Answer:
         )
 
 
-async def taken(sending: Awaitable[None], timer: WaitTimer) -> None:
+async def send_within_time(sending: Awaitable[None], timer: WaitTimer) -> None:
     """Until the client has room for what is sent to it.
 
     Raises:

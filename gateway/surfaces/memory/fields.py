@@ -4,7 +4,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
 
-def filled(found: JsonObject, fields: JsonObject) -> JsonObject:
+def fill(found: JsonObject, fields: JsonObject) -> JsonObject:
     """With every field of the contract: what the platform left out is empty, what it garbled is an error of its."""
     missing = {}
     for name, empty in fields.items():
@@ -18,5 +18,5 @@ def filled(found: JsonObject, fields: JsonObject) -> JsonObject:
 
 
 def only(fields: JsonObject, found: JsonObject) -> JsonObject:
-    complete = filled(found, fields)
+    complete = fill(found, fields)
     return {name: complete[name] for name in fields}

@@ -18,8 +18,8 @@ from gateway.operations.table import JsonObject, Upload
 from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory import schema as schema
 from gateway.surfaces.memory import text as text
-from gateway.surfaces.memory.answer import Answer, taken
-from gateway.surfaces.memory.fields import filled
+from gateway.surfaces.memory.answer import Answer, send_within_time
+from gateway.surfaces.memory.fields import fill
 
 # Fields of the contract, with what stands where a platform says nothing.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
@@ -51,7 +51,7 @@ class Memory(Surface):
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
-        return _searched(await self._brain.serve(call, args.brain, "search", query), args.query, call)
+        return _search_result(await self._brain.serve(call, args.brain, "search", query), args.query, call)
 
     @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
@@ -59,20 +59,20 @@ class Memory(Surface):
         answer = await self._brain.recall(call, args.brain, query)
         if "chunks" in answer:
             chunks = _filled_list(answer, "chunks", _HIT)
-            return Result(_noted(text.hits(chunks), call), {**answer, "chunks": chunks})
-        return _searched(answer, args.query, call)
+            return Result(_with_brain_note(text.hits(chunks), call), {**answer, "chunks": chunks})
+        return _search_result(answer, args.query, call)
 
     @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
     async def remember(self, args: schema.RememberInput, call: Call) -> Result:
         document = await self._brain.remember(call, args.brain, args.content, args.title, args.tags or [], args.path)
-        return Result(_noted(text.remembered(document), call), document | _outcome(document, call))
+        return Result(_with_brain_note(text.remembered(document), call), document | _outcome(document, call))
 
     @tool(schema.INGEST_FILE, Use("ingest_file"))
     async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> Result:
         result = _with_status(
             await self._brain.ingest_file(call, args.brain, args.path, _as_upload(args.path, args.as_))
         )
-        return Result(_noted(text.ingested(result), call), result | _outcome(result, call))
+        return Result(_with_brain_note(text.ingested(result), call), result | _outcome(result, call))
 
     @tool(schema.INGEST_URL, Use("ingest_url"))
     async def ingest_url(self, args: schema.IngestUrlInput, call: Call) -> Result:
@@ -80,7 +80,7 @@ class Memory(Surface):
         if answer["path"] == "server":
             answer["result"] = _with_status(answer["result"])
         outcome = _outcome(answer.get("result") or answer.get("document") or {}, call)
-        return Result(_noted(text.ingested_url(answer), call), answer | outcome)
+        return Result(_with_brain_note(text.ingested_url(answer), call), answer | outcome)
 
     @tool(
         schema.EXTRACT,
@@ -102,7 +102,7 @@ class Memory(Surface):
             answer = {"mode": "transcript", "document": document, **extraction}
         parts = answer.get("messages", []) or [answer.get("document", {})]
         outcome = _outcome(next((part for part in parts if part.get("status") == "queued"), {}), call)
-        return Result(_noted(text.extracted(answer), call), answer | outcome)
+        return Result(_with_brain_note(text.extracted(answer), call), answer | outcome)
 
     @tool(schema.REFLECT, Use("close_session"))
     async def reflect(self, args: schema.ReflectInput, call: Call) -> Result:
@@ -111,17 +111,17 @@ class Memory(Surface):
         answer = {key: value for key, value in said.items() if value is not None or key not in _MAY_BE_LEFT_OUT}
         answer.setdefault("reflection_status", "completed" if answer.get("reflection") else "no_result")
         answer.setdefault("reflection_attempted", bool(answer.get("reflection")))
-        return Result(_noted(text.reflected(answer), call), answer | _stored(call))
+        return Result(_with_brain_note(text.reflected(answer), call), answer | _stored(call))
 
     @tool(schema.CONSOLIDATE, Use("consolidate"))
     async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> Result:
         result = await self._brain.serve(call, args.brain, "consolidate", {})
-        return Result(_noted("Consolidation done.", call), {"result": result} | _stored(call))
+        return Result(_with_brain_note("Consolidation done.", call), {"result": result} | _stored(call))
 
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
     async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> Result:
         brain = await self._brain.create_brain(call, args.name, args.slug, args.visibility)
-        return Result(text.created(brain), filled(brain, _BRAIN) | _stored(call))
+        return Result(text.created(brain), fill(brain, _BRAIN) | _stored(call))
 
     @tool(schema.LIST_BRAINS, Use("list_brains"))
     async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> Result:
@@ -138,10 +138,10 @@ class Memory(Surface):
                 async for frame in frames:
                     if (delta := answer.take(frame)) is not None:
                         # The session's own method: integers stay integers, and it is silent without a token.
-                        await taken(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
+                        await send_within_time(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
-        return Result(_noted(text.answered(answer.text, answer.citations), call), answer.as_json())
+        return Result(_with_brain_note(text.answered(answer.text, answer.citations), call), answer.as_json())
 
     def failed(self, error: GatewayError, call: Call) -> Result:
         result = super().failed(error, call)
@@ -149,7 +149,7 @@ class Memory(Surface):
         return Result(result.text, is_error=True) if isinstance(error, StreamBroken) else result
 
 
-def _noted(summary: str, call: Call) -> str:
+def _with_brain_note(summary: str, call: Call) -> str:
     return summary if call.brain_note is None else f"{summary}\n{call.brain_note}"
 
 
@@ -170,13 +170,13 @@ def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonO
     found = answer.get(key)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise GatewayError("upstream_error", "The platform's answer has no list of results.")
-    return [filled(item, fields) for item in found]
+    return [fill(item, fields) for item in found]
 
 
-def _searched(answer: JsonObject, query: str, call: Call) -> Result:
+def _search_result(answer: JsonObject, query: str, call: Call) -> Result:
     found = _filled_list(answer, "hits", _HIT)
     fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
-    return Result(_noted(text.hits(found), call), filled({**answer, "hits": found}, fields))
+    return Result(_with_brain_note(text.hits(found), call), fill({**answer, "hits": found}, fields))
 
 
 def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:

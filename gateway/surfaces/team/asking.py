@@ -30,7 +30,7 @@ async def asked_scope(
     """
     context = get_context()
     if (answer := (context.input_responses or {}).get(_QUESTION)) is not None:
-        return await _chosen(answer if isinstance(answer, ElicitResult) else None, choices, may_begin)
+        return await _take_answer(answer if isinstance(answer, ElicitResult) else None, choices, may_begin)
     offered = list(await choices())
     if not _takes_questions(context):
         raise unnamed(offered, may_begin)
@@ -42,7 +42,7 @@ async def asked_scope(
     except (MCPError, ValidationError):
         # No way to the client, or no answer from it that could be one.
         raise unnamed(offered, may_begin) from None
-    return await _chosen(result, choices, may_begin)
+    return await _take_answer(result, choices, may_begin)
 
 
 def _takes_questions(context: Context) -> bool:
@@ -52,7 +52,9 @@ def _takes_questions(context: Context) -> bool:
     return said is not None and (said.form is not None or said.url is None)
 
 
-async def _chosen(answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]], may_begin: bool) -> str:
+async def _take_answer(
+    answer: ElicitResult | None, choices: Callable[[], Awaitable[Sequence[str]]], may_begin: bool
+) -> str:
     scope = (answer.content or {}).get(_QUESTION) if answer is not None and answer.action == "accept" else None
     if not isinstance(scope, str):
         raise unnamed(await choices(), may_begin)

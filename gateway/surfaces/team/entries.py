@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gateway.brain.notebook import Entry, drafted
+from gateway.brain.notebook import Entry, draft_note
 from gateway.operations import names
 from gateway.operations.notes import Change, Draft, Note, milliseconds, understood
 from gateway.operations.table import JsonObject
@@ -43,7 +43,7 @@ def remembering(args: RememberInput, place: Place, origin: Origin) -> Change:
         fields = {"digest": digest, "type": args.type, "key": args.key, **origin.fields()}
         title = args.key or names.title_of(args.content)
         aside = {} if before is None or args.key is not None else _displaced(before, args, place)
-        return drafted(title, args.content, fields, before, aside=aside)
+        return draft_note(title, args.content, fields, before, aside=aside)
 
     return change
 
@@ -64,7 +64,7 @@ def _displaced(note: Note, args: RememberInput, place: Place) -> Mapping[str, by
     path = place.path(name_of(None, type_, note.content))
     known = {field: note.text(field) for field in ("author", "client", "channel")}
     fields = {"digest": names.digest([type_, note.content]), "type": type_, **known}
-    return {path: drafted(names.title_of(note.content), note.content, fields, note).body}
+    return {path: draft_note(names.title_of(note.content), note.content, fields, note).body}
 
 
 def type_of(note: Note, otherwise: str) -> str:

@@ -31,12 +31,12 @@ def add_resource(mcp: FastMCP, surface: Surface, listing: Listing, names: Names)
         description="The entries of one scope, newest first.",
         mime_type="application/json",
     )
-    async def listed(scope: str) -> str:
+    async def list_scopes(scope: str) -> str:
         with _reading(surface) as call:
             return json.dumps(await listing(call, scope), ensure_ascii=False)
 
     @mcp.completion
-    async def completed(
+    async def complete(
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,
         context: CompletionContext | None,

@@ -71,7 +71,7 @@ class Scopes:
         if not is_project(scope) or not self._sees(call.caller.principal, scope):
             message = "There is no scope of that name, or it is not yours. Call memory_scopes to see yours."
             raise GatewayError("not_found", message)
-        return Place(scope, f"{_PROJECTS}/{names.escaped(scope)}/team")
+        return Place(scope, f"{_PROJECTS}/{names.escape(scope)}/team")
 
     def at_hand(self, call: Call) -> str | None:
         """The project that the call names besides its arguments.
@@ -124,5 +124,5 @@ def kinds(scopes: list[str]) -> list[JsonObject]:
 
 def _project_of(folder: str) -> str | None:
     """The project whose folder that is, if it is the folder of one."""
-    name = names.unescaped(folder)
-    return name if name is not None and names.escaped(name) == folder else None
+    name = names.unescape(folder)
+    return name if name is not None and names.escape(name) == folder else None

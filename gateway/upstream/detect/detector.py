@@ -82,7 +82,7 @@ class Detector:
         if route.name not in verdict.present:
             if verdict.blurred and not await self._has_brain(call, verdict):
                 raise GatewayError("no_brain")
-            verdict.lost(route.name)
+            verdict.lose(route.name)
             return verdict
         if verdict.blurred and self._clock() - verdict.since < _FRESH_SECONDS:
             raise GatewayError("no_brain")
@@ -92,7 +92,7 @@ class Detector:
         if now.blurred and route.name in now.present:
             raise GatewayError("no_brain")
         if now is verdict:
-            now.lost(route.name)
+            now.lose(route.name)
         # Seen again, and used in vain: servers that disagree. If the next use is in vain too, it is lost.
         now.present -= {route.name}
         return now
@@ -194,7 +194,7 @@ class Search:
     ) -> Verdict:
         dialect = self._dialect(there, brains, nowhere)
         found = Verdict(dialect, frozenset(there), nowhere, blurred, clock=self._clock)
-        found.lost(*(name for name, answer in answers.items() if name not in there and _is_absent(answer, nowhere)))
+        found.lose(*(name for name, answer in answers.items() if name not in there and _is_absent(answer, nowhere)))
         return found
 
     async def _brains(self) -> list[JsonObject] | None:

@@ -76,7 +76,7 @@ class Verdict:
             raise Absent
         return route
 
-    def lost(self, *names: str) -> None:
+    def lose(self, *names: str) -> None:
         """Remember for a while that these routes are not there: a platform may be upgraded under us."""
         self.present -= set(names)
         self._absent |= dict.fromkeys(names, self.clock() + ABSENT_SECONDS)

@@ -21,7 +21,7 @@ class Span:
     end: int = 0
 
 
-def cited(source: str, answer: str) -> Span:
+def find_span(source: str, answer: str) -> Span:
     """The longest run of words that source and answer share, else the sentence of the source nearest to the answer."""
     source, answer = source[:LOOKED_AT], answer[:LOOKED_AT]
     ours, theirs = _words(answer), _words(source)

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.operations.errors import GatewayError, StreamBroken
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
-from gateway.upstream.dialects.citations import LOOKED_AT, Span, cited
+from gateway.upstream.dialects.citations import LOOKED_AT, Span, find_span
 from gateway.upstream.dialects.dialect import Body, Dialect, Frames, Route
 from gateway.upstream.dialects.spelling import number, objects, snake_keys, text
 from gateway.upstream.dialects.store import BRAIN, STORE
@@ -169,7 +169,9 @@ class _Answer:
                     raise GatewayError("upstream_error", "The platform's answer cites nothing.")
                 chunk_id = text(frame, "chunk_id") or found["document_id"]
                 self._cited += 1
-                span = cited(self._texts.get(chunk_id, ""), self._said) if self._cited <= _CITED_AT_MOST else Span("")
+                span = (
+                    find_span(self._texts.get(chunk_id, ""), self._said) if self._cited <= _CITED_AT_MOST else Span("")
+                )
                 place = {"quote": span.quote, "answer_start": span.start, "answer_end": span.end}
                 return {**found, "chunk_id": chunk_id, **place}
             case "done" if frame.get("ok") is False:

@@ -81,7 +81,7 @@ class Route:
     def fill(self, args: Args) -> str:
         """The path for these arguments, every value quoted as one segment.
 
-        Callers check ids first (`names.checked_id`); refusing dot segments here is the second lock,
+        Callers check ids first (`names.check_id`); refusing dot segments here is the second lock,
         because an HTTP client silently resolves `..` wherever it is let through.
         """
         segments = self.path.split("/")

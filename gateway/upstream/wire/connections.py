@@ -48,7 +48,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         timeouts = request.extensions.get("timeout", {})
         await self._take_place(timeouts.get("pool"))
         try:
-            answer = await self._sent(request, timeouts)
+            answer = await self._send(request, timeouts)
         except BaseException:
             self._places.release()
             raise
@@ -77,7 +77,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._open.discard(body)
         self._places.release()
 
-    async def _sent(self, request: httpx.Request, timeouts: dict[str, float | None]) -> aiohttp.ClientResponse:
+    async def _send(self, request: httpx.Request, timeouts: dict[str, float | None]) -> aiohttp.ClientResponse:
         """The answer to a request, its body still to come."""
         if self._session is None:
             self._session = _session()

@@ -38,7 +38,7 @@ def request_of(
 
 def _url(root: str, path: str, query: str | None) -> httpx.URL:
     """To the letter: both are escaped already, and their segments were counted. httpx looks at each letter again."""
-    base = _parsed(root)
+    base = _parse_url(root)
     url = copy(base)
     before = base._uri_reference
     url._uri_reference = before._replace(path=before.path.rstrip("/") + path, query=query)
@@ -54,7 +54,7 @@ def _content(body: Body) -> tuple[bytes, bytes | None]:
 
 
 @lru_cache(maxsize=16)
-def _parsed(root: str) -> httpx.URL:
+def _parse_url(root: str) -> httpx.URL:
     """httpx reads a URL letter by letter."""
     return httpx.URL(root)
 

@@ -56,7 +56,7 @@ def wait_told(take: object, *arguments: object) -> int:
 
 
 def fetch(limits: Limits, caller: str) -> None:
-    with limits.fetching(caller):
+    with limits.hold_fetch(caller):
         pass
 
 
@@ -86,47 +86,47 @@ def test_what_is_refused_takes_nothing() -> None:
 
 def test_calls_come_in_bursts_of_two_seconds_and_then_at_their_rate(limits: Limits, clock: Clock) -> None:
     for _ in range(10):
-        limits.call("ann")
-    assert wait_told(limits.call, "ann") == 1
+        limits.count_call("ann")
+    assert wait_told(limits.count_call, "ann") == 1
     for _ in range(50):
         clock.now += 0.2001
-        limits.call("ann")
-        assert wait_told(limits.call, "ann") == 1
+        limits.count_call("ann")
+        assert wait_told(limits.count_call, "ann") == 1
 
 
 def test_a_rate_of_less_than_one_a_second_still_lets_one_through(clock: Clock) -> None:
     limits = Limits(replace(ALLOWED, calls_per_second=0.1), clock)
-    limits.call("ann")
-    assert wait_told(limits.call, "ann") == 10
+    limits.count_call("ann")
+    assert wait_told(limits.count_call, "ann") == 10
     clock.now += 10
-    limits.call("ann")
+    limits.count_call("ann")
 
 
 def test_so_many_answers_at_once_and_another_when_one_is_over(limits: Limits) -> None:
     with ExitStack() as under_way:
         for _ in range(3):
-            under_way.enter_context(limits.asking("ann"))
+            under_way.enter_context(limits.hold_answer("ann"))
         for _ in range(5):
-            assert wait_told(under_way.enter_context, limits.asking("ann")) == 2
+            assert wait_told(under_way.enter_context, limits.hold_answer("ann")) == 2
     with ExitStack() as under_way:
         for _ in range(3):
-            under_way.enter_context(limits.asking("ann"))
-        wait_told(under_way.enter_context, limits.asking("ann"))
+            under_way.enter_context(limits.hold_answer("ann"))
+        wait_told(under_way.enter_context, limits.hold_answer("ann"))
 
 
 def test_an_answer_that_fails_is_over_too(limits: Limits) -> None:
     for _ in range(10):
-        with pytest.raises(ZeroDivisionError), limits.asking("ann"), limits.fetching("ben"):
+        with pytest.raises(ZeroDivisionError), limits.hold_answer("ann"), limits.hold_fetch("ben"):
             raise ZeroDivisionError
         # One page a call: by the clock, not to run out of them.
         limits._clock.now += 10  # type: ignore[attr-defined]  # the clock of this test
     with ExitStack() as under_way:
         for _ in range(3):
-            under_way.enter_context(limits.asking("ann"))
+            under_way.enter_context(limits.hold_answer("ann"))
 
 
 def test_so_many_pages_a_minute_and_two_at_once(limits: Limits, clock: Clock) -> None:
-    with limits.fetching("ann"), limits.fetching("ann"):
+    with limits.hold_fetch("ann"), limits.hold_fetch("ann"):
         assert wait_told(fetch, limits, "ann") == 2
     for _ in range(4):
         fetch(limits, "ann")
@@ -138,41 +138,45 @@ def test_so_many_pages_a_minute_and_two_at_once(limits: Limits, clock: Clock) ->
 
 def test_so_many_bytes_a_minute(limits: Limits, clock: Clock) -> None:
     for _ in range(6):
-        limits.stored("ann", b"x" * 1000)
-    assert wait_told(limits.stored, "ann", b"x") == 1
-    assert wait_told(limits.stored, "ann", b"x" * 1000) == 10
+        limits.count_stored("ann", b"x" * 1000)
+    assert wait_told(limits.count_stored, "ann", b"x") == 1
+    assert wait_told(limits.count_stored, "ann", b"x" * 1000) == 10
     clock.now += 10
-    limits.stored("ann", b"x" * 1000)
+    limits.count_stored("ann", b"x" * 1000)
     clock.now += 60
-    limits.stored("ann", b"x" * 60_000)
-    assert wait_told(limits.stored, "ann", b"x") == 541
+    limits.count_stored("ann", b"x" * 60_000)
+    assert wait_told(limits.count_stored, "ann", b"x") == 541
 
 
 def test_what_one_caller_does_touches_no_other(limits: Limits) -> None:
     with ExitStack() as under_way:
         for _ in range(3):
-            under_way.enter_context(limits.asking("ann"))
+            under_way.enter_context(limits.hold_answer("ann"))
         for _ in range(2):
-            under_way.enter_context(limits.fetching("ann"))
+            under_way.enter_context(limits.hold_fetch("ann"))
         for _ in range(10):
-            limits.call("ann")
-        limits.stored("ann", b"x" * 6000)
-        for refused in (limits.call, lambda caller: limits.stored(caller, "x"), lambda caller: fetch(limits, caller)):
+            limits.count_call("ann")
+        limits.count_stored("ann", b"x" * 6000)
+        for refused in (
+            limits.count_call,
+            lambda caller: limits.count_stored(caller, "x"),
+            lambda caller: fetch(limits, caller),
+        ):
             wait_told(refused, "ann")
             refused("ben")
-        with limits.asking("ben"), limits.asking("ben"), limits.asking("ben"):
+        with limits.hold_answer("ben"), limits.hold_answer("ben"), limits.hold_answer("ben"):
             pass
 
 
 def test_one_kind_of_limit_touches_no_other_kind(limits: Limits) -> None:
     for _ in range(10):
-        limits.call("ann")
-    wait_told(limits.call, "ann")
-    limits.stored("ann", b"x" * 6000)
-    wait_told(limits.stored, "ann", b"x")
+        limits.count_call("ann")
+    wait_told(limits.count_call, "ann")
+    limits.count_stored("ann", b"x" * 6000)
+    wait_told(limits.count_stored, "ann", b"x")
     for _ in range(6):
         fetch(limits, "ann")
-    with limits.asking("ann"):
+    with limits.hold_answer("ann"):
         pass
 
 
@@ -180,20 +184,20 @@ def test_without_an_allowance_nobody_is_limited_and_nobody_is_kept() -> None:
     limits = Limits()
     with ExitStack() as under_way:
         for _ in range(1000):
-            limits.call("ann")
-            limits.stored("ann", b"x" * 10**6)
-            under_way.enter_context(limits.asking("ann"))
-            under_way.enter_context(limits.fetching("ann"))
+            limits.count_call("ann")
+            limits.count_stored("ann", b"x" * 10**6)
+            under_way.enter_context(limits.hold_answer("ann"))
+            under_way.enter_context(limits.hold_fetch("ann"))
     assert not limits._uses
 
 
 def test_a_hundred_thousand_made_up_callers_take_no_more_memory_than_ten_thousand(limits: Limits) -> None:
     for n in range(_CALLERS):
-        limits.call(f"made up {n}")
+        limits.count_call(f"made up {n}")
     tracemalloc.start()
     try:
         for n in range(_CALLERS, 100_000):
-            limits.call(f"made up {n}")
+            limits.count_call(f"made up {n}")
             assert len(limits._uses) <= _CALLERS
         grown, _peak = tracemalloc.get_traced_memory()
     finally:
@@ -205,16 +209,16 @@ def test_a_hundred_thousand_made_up_callers_take_no_more_memory_than_ten_thousan
 def test_a_crowd_of_made_up_callers_does_not_make_anybody_forget_what_is_under_way(limits: Limits) -> None:
     with ExitStack() as under_way:
         for _ in range(3):
-            under_way.enter_context(limits.asking("ann"))
+            under_way.enter_context(limits.hold_answer("ann"))
         for _ in range(2):
-            under_way.enter_context(limits.fetching("ben"))
+            under_way.enter_context(limits.hold_fetch("ben"))
         for n in range(3 * _CALLERS):
-            limits.call(f"made up {n}")
-        wait_told(under_way.enter_context, limits.asking("ann"))
+            limits.count_call(f"made up {n}")
+        wait_told(under_way.enter_context, limits.hold_answer("ann"))
         wait_told(fetch, limits, "ben")
         assert len(limits._uses) <= _CALLERS + 2
     for n in range(3 * _CALLERS):
-        limits.call(f"made up again {n}")
+        limits.count_call(f"made up again {n}")
     assert "ann" not in limits._uses
     assert len(limits._uses) <= _CALLERS
 
@@ -279,13 +283,13 @@ async def test_too_many_answers_at_once_are_429_until_one_is_over(small: House, 
 def test_so_many_calls_at_once_and_another_when_one_is_over(limits: Limits) -> None:
     with ExitStack() as under_way:
         for _ in range(ALLOWED.calls_at_once):
-            under_way.enter_context(limits.calling("ann"))
-        assert wait_told(under_way.enter_context, limits.calling("ann")) == 2
-        under_way.enter_context(limits.calling("ben"))
+            under_way.enter_context(limits.hold_call("ann"))
+        assert wait_told(under_way.enter_context, limits.hold_call("ann")) == 2
+        under_way.enter_context(limits.hold_call("ben"))
         for n in range(_CALLERS):
-            limits.call(f"made up {n}")
-        wait_told(under_way.enter_context, limits.calling("ann"))
-    with limits.calling("ann"):
+            limits.count_call(f"made up {n}")
+        wait_told(under_way.enter_context, limits.hold_call("ann"))
+    with limits.hold_call("ann"):
         pass
 
 

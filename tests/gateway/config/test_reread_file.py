@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.config.reread_file import WatchedFile, header_word, replace_file, state_keys
+from gateway.config.reread_file import RereadFile, header_word, replace_file, state_keys
 
 A, B = "ab" * 32, "CD" * 32
 
@@ -45,7 +45,7 @@ Change = Callable[[Path, bytes], None]
 
 @pytest.mark.parametrize("change", [replace_file, in_place, by_a_link])
 def test_a_change_is_seen_at_the_next_look_and_told_once(path: Path, change: Change) -> None:
-    watched = WatchedFile(path, number)
+    watched = RereadFile(path, number)
     with capture_logs() as logs:
         assert watched.value() == 1
         for n in (2, 3):
@@ -56,7 +56,7 @@ def test_a_change_is_seen_at_the_next_look_and_told_once(path: Path, change: Cha
 
 def test_what_does_not_change_is_read_once(path: Path) -> None:
     bodies: list[bytes] = []
-    watched = WatchedFile(path, bodies.append)
+    watched = RereadFile(path, bodies.append)
     for _ in range(5):
         watched.value()
     assert bodies == [b"1"]
@@ -79,7 +79,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 def test_what_cannot_be_read_is_told_once_and_what_was_said_before_holds(
     path: Path, damage: Callable[[Path], object]
 ) -> None:
-    watched = WatchedFile(path, number)
+    watched = RereadFile(path, number)
     with capture_logs() as logs:
         damage(path)
         assert [(watched.value(), watched.is_current) for _ in range(3)] == [(1, False)] * 3
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_told_once_and_what_was_said_before_holds(
 
 
 def test_the_same_file_put_back_is_current_again(path: Path) -> None:
-    watched = WatchedFile(path, number)
+    watched = RereadFile(path, number)
     path.rename(path.with_name("away"))
     assert (watched.value(), watched.is_current) == (1, False)
     path.with_name("away").rename(path)
@@ -106,7 +106,7 @@ def test_the_first_time_it_must_be_there_and_right(tmp_path: Path, body: bytes |
     if body is not None:
         path.write_bytes(body)
     with pytest.raises(raised):
-        WatchedFile(path, number)
+        RereadFile(path, number)
 
 
 @pytest.mark.parametrize("body", [b"word", b"word\n", b"  word \r\n", b"w!~#"])

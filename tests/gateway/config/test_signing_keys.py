@@ -18,7 +18,7 @@ from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 from gateway.cli.key import create_keys, rotate_keys
 from gateway.config import signing_keys
 from gateway.config.reread_file import replace_file
-from gateway.config.signing_keys import ALGORITHMS, Algorithm, SigningKey, SigningKeys, begun, parsed, rotated, written
+from gateway.config.signing_keys import ALGORITHMS, Algorithm, SigningKey, SigningKeys, begin, parse, rotate, serialize
 from gateway.operations import scopes
 from tests.canaries.hosted import Hosted, hosted, internal
 from tests.canaries.world import ToolCall
@@ -131,7 +131,7 @@ def test_what_is_published_has_no_private_part_and_what_is_kept_has(tmp_path: Pa
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_of_a_key_nothing_is_published_but_the_key(tmp_path: Path, algorithm: Algorithm) -> None:
     path = tmp_path / "keys.json"
-    keys = [{**each.entry(), "note": "backup of d is in the safe"} for each in begun(algorithm)]
+    keys = [{**each.entry(), "note": "backup of d is in the safe"} for each in begin(algorithm)]
     path.write_bytes(json.dumps({"keys": keys}).encode())
     allowed = {"kty", "crv", "x", "y", "kid", "use", "alg"}
     assert [set(entry) - allowed for entry in SigningKeys(path).published()["keys"]] == [set(), set()]
@@ -216,10 +216,10 @@ def statuses(keys: "list[SigningKey] | Any") -> list[str]:
 
 
 def test_keys_go_from_next_to_active_to_retired_and_then_away() -> None:
-    one = begun("ES256", NOON)
-    two = rotated(one, "ES256", NOON + HOUR)
-    three = rotated(two, "Ed25519", NOON + HOUR * 1.5)
-    four = rotated(three, "ES256", NOON + HOUR * 2.25)
+    one = begin("ES256", NOON)
+    two = rotate(one, "ES256", NOON + HOUR)
+    three = rotate(two, "Ed25519", NOON + HOUR * 1.5)
+    four = rotate(three, "ES256", NOON + HOUR * 2.25)
     assert [statuses(keys) for keys in (one, two, three, four)] == [
         ["active", "next"],
         ["active", "next", "retired"],
@@ -233,17 +233,17 @@ def test_keys_go_from_next_to_active_to_retired_and_then_away() -> None:
 
 
 def test_without_a_next_key_a_rotation_makes_one_to_sign_with() -> None:
-    (only, _) = begun("ES256", NOON)
-    keys = rotated([only], "ES256", NOON)
+    (only, _) = begin("ES256", NOON)
+    keys = rotate([only], "ES256", NOON)
     assert statuses(keys) == ["active", "next", "retired"]
     assert keys[2].kid == only.kid
 
 
 @pytest.mark.parametrize("since", ["", "yesterday", "2026-11-16T11:59:00"], ids=["none", "nonsense", "no zone"])
 def test_a_retired_key_that_does_not_say_since_when_goes_with_the_next_rotation(since: str) -> None:
-    active, following = begun("ES256", NOON)
-    odd = SigningKey(begun("ES256", NOON)[0].key, "retired", since)
-    assert odd.kid not in {each.kid for each in rotated([active, following, odd], "ES256", NOON)}
+    active, following = begin("ES256", NOON)
+    odd = SigningKey(begin("ES256", NOON)[0].key, "retired", since)
+    assert odd.kid not in {each.kid for each in rotate([active, following, odd], "ES256", NOON)}
 
 
 def entry_of(made: Any, **more: Any) -> dict[str, Any]:
@@ -291,13 +291,13 @@ NOT_KEYS: dict[str, bytes] = {
 @pytest.mark.parametrize("name", NOT_KEYS)
 def test_what_is_no_file_of_keys_is_told_as_that(name: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the kind is what matters: whoever reads it has words of their own
-        parsed(NOT_KEYS[name])
+        parse(NOT_KEYS[name])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_is_written_is_read_again_as_it_was(algorithm: Algorithm) -> None:
-    keys = rotated(begun(algorithm, NOON), algorithm, NOON)
-    again = parsed(written(keys))
+    keys = rotate(begin(algorithm, NOON), algorithm, NOON)
+    again = parse(serialize(keys))
     assert [(each.kid, each.status, each.since, each.algorithm) for each in again] == [
         (each.kid, each.status, each.since, algorithm) for each in keys
     ]
@@ -305,7 +305,7 @@ def test_what_is_written_is_read_again_as_it_was(algorithm: Algorithm) -> None:
 
 
 def test_a_key_is_named_after_itself() -> None:
-    for each in begun("ES256"):
+    for each in begin("ES256"):
         assert each.kid == each.key.thumbprint()
 
 

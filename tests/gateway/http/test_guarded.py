@@ -40,9 +40,7 @@ async def status(app: ASGIApp, host: bytes, origin: bytes | None, scheme: str = 
 
 async def test_each_pair_is_judged_for_itself() -> None:
     guarded = HostGuard(Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS)
-    alone = HostOriginGuardMiddleware(
-        Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS, mode="strict"
-    )
+    alone = HostOriginGuardMiddleware(Response(status_code=200), ALLOWED_HOSTS, ALLOWED_ORIGINS, mode="strict")
     expected = {pair: await status(alone, *pair) for pair in PAIRS}
     assert set(expected.values()) == {200, 403, 421}
     for seed in range(3):

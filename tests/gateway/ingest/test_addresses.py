@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ingest.addresses import is_never_open, is_public, parsed_network
+from gateway.ingest.addresses import is_never_open, is_public, parse_network
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 IP_FORMS: list[str] = json.loads((VECTORS / "ip-forms.json").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def test_the_vectors_hold_public_addresses_too() -> None:
     ],
 )
 def test_a_closed_block_is_closed_from_its_first_address_to_its_last(block: str) -> None:
-    network = parsed_network(block)
+    network = parse_network(block)
     assert not is_public(str(network[0]))
     assert not is_public(str(network[-1]))
 
@@ -119,7 +119,7 @@ def test_an_interface_on_a_public_address_is_not_public() -> None:
 
 
 def test_an_intranet_range_can_be_opened_on_purpose_and_opens_nothing_else() -> None:
-    allowed = (parsed_network("10.1.0.0/16"), parsed_network("fd00:1::/32"))
+    allowed = (parse_network("10.1.0.0/16"), parse_network("fd00:1::/32"))
     assert is_public("10.1.2.3", allowed)
     assert is_public("fd00:1::5", allowed)
     assert not is_public("10.2.0.1", allowed)
@@ -127,7 +127,7 @@ def test_an_intranet_range_can_be_opened_on_purpose_and_opens_nothing_else() -> 
     assert not is_public("::ffff:10.1.2.3", allowed)
 
 
-EVERYTHING = (parsed_network("0.0.0.0/0"), parsed_network("::/0"))
+EVERYTHING = (parse_network("0.0.0.0/0"), parse_network("::/0"))
 NEVER = [
     "0.0.0.0",
     "0.255.255.255",
@@ -178,7 +178,7 @@ def test_the_addresses_of_intranets_can_be_opened(address: str) -> None:
 
 @pytest.mark.parametrize("address", IP_FORMS)
 def test_opening_a_range_opens_no_other_address(address: str) -> None:
-    assert is_public(address, (parsed_network("172.20.0.0/16"), parsed_network("fd77::/16"))) is is_public(address)
+    assert is_public(address, (parse_network("172.20.0.0/16"), parse_network("fd77::/16"))) is is_public(address)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_opening_a_range_opens_no_other_address(address: str) -> None:
     ],
 )
 def test_a_range_that_opens_nothing_is_known_as_such(text: str, expected: bool) -> None:
-    assert is_never_open(parsed_network(text)) is expected
+    assert is_never_open(parse_network(text)) is expected
 
 
 def test_a_network_may_be_written_with_host_bits() -> None:
-    assert parsed_network("10.1.2.3/16") == IPv4Network("10.1.0.0/16")
-    assert parsed_network("fd00::1/64") == IPv6Network("fd00::/64")
-    assert ip_address("10.1.9.9") in parsed_network("10.1.2.3/16")
+    assert parse_network("10.1.2.3/16") == IPv4Network("10.1.0.0/16")
+    assert parse_network("fd00::1/64") == IPv6Network("fd00::/64")
+    assert ip_address("10.1.9.9") in parse_network("10.1.2.3/16")

@@ -1,14 +1,14 @@
-"""Slots: how many run at once, whoever they are and however they end."""
+"""CrossLoopSemaphore: how many run at once, whoever they are and however they end."""
 
 import asyncio
 import threading
 
 import pytest
 
-from gateway.ingest.cross_loop_semaphore import Slots
+from gateway.ingest.cross_loop_semaphore import CrossLoopSemaphore
 
 
-async def held(slots: Slots, release: asyncio.Event, running: list[str], name: str) -> bool:
+async def held(slots: CrossLoopSemaphore, release: asyncio.Event, running: list[str], name: str) -> bool:
     async with slots.one() as waited:
         running.append(name)
         await release.wait()
@@ -23,7 +23,7 @@ async def turns(count: int = 20) -> None:
 
 
 async def test_no_more_run_at_once_than_there_are_slots_and_the_others_follow_in_turn() -> None:
-    slots, running = Slots(2), list[str]()
+    slots, running = CrossLoopSemaphore(2), list[str]()
     releases = {name: asyncio.Event() for name in "abcd"}
     tasks = [asyncio.ensure_future(held(slots, releases[name], running, name)) for name in "abcd"]
     await turns()
@@ -39,7 +39,7 @@ async def test_no_more_run_at_once_than_there_are_slots_and_the_others_follow_in
 
 
 async def test_a_slot_is_free_again_after_a_failure() -> None:
-    slots = Slots(1)
+    slots = CrossLoopSemaphore(1)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             async with slots.one():
@@ -49,7 +49,7 @@ async def test_a_slot_is_free_again_after_a_failure() -> None:
 
 
 async def test_who_gives_up_waiting_takes_no_slot() -> None:
-    slots = Slots(1)
+    slots = CrossLoopSemaphore(1)
     async with slots.one():
         for _ in range(3):
             with pytest.raises(TimeoutError):
@@ -60,7 +60,7 @@ async def test_who_gives_up_waiting_takes_no_slot() -> None:
 
 
 async def test_a_slot_given_to_one_who_has_just_given_up_goes_to_the_next() -> None:
-    slots, running, release = Slots(1), list[str](), asyncio.Event()
+    slots, running, release = CrossLoopSemaphore(1), list[str](), asyncio.Event()
     async with slots.one():
         leaving = asyncio.ensure_future(held(slots, release, running, "leaving"))
         next_one = asyncio.ensure_future(held(slots, release, running, "next"))
@@ -75,7 +75,7 @@ async def test_a_slot_given_to_one_who_has_just_given_up_goes_to_the_next() -> N
 
 
 def test_slots_are_shared_by_all_event_loops_of_the_process() -> None:
-    slots, running, most, done = Slots(2), [0], [0], [0]
+    slots, running, most, done = CrossLoopSemaphore(2), [0], [0], [0]
     counting = threading.Lock()
 
     async def use() -> None:

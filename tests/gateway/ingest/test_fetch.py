@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import httpx
 import pytest
 
-from gateway.ingest.addresses import parsed_network
-from gateway.ingest.fetch import PAGE_BYTES, Fetcher, checked_url, system_resolve
+from gateway.ingest.addresses import parse_network
+from gateway.ingest.fetch import PAGE_BYTES, Fetcher, check_url, system_resolve
 from gateway.ingest.web_page import Page
 from tests.gateway.ingest.internet import (
     FINE_URLS,
@@ -144,7 +144,7 @@ async def test_a_url_that_parsers_may_read_differently_is_blocked(internet: Inte
     ],
 )
 def test_a_plain_url_passes(url: str) -> None:
-    assert checked_url(url).geturl().lower() == url.lower()
+    assert check_url(url).geturl().lower() == url.lower()
 
 
 @pytest.mark.parametrize("failure", [socket.gaierror(-2, "secret.corp"), UnicodeError("label"), OSError(24, "files")])
@@ -165,7 +165,7 @@ async def test_a_slow_name_ends_with_the_clock(internet: Internet) -> None:
 
 
 async def test_an_intranet_range_can_be_opened_on_purpose(internet: Internet) -> None:
-    fetch = internet.fetcher(allowed=(parsed_network("10.0.0.0/8"),))
+    fetch = internet.fetcher(allowed=(parse_network("10.0.0.0/8"),))
     assert (await fetch("https://inside.example/")).body == b"found"
     assert (await refusal(fetch("https://127.0.0.1/"))).code == "fetch_blocked"
     assert (await refusal(fetch("https://inside.example:8080/"))).code == "fetch_blocked"
@@ -173,7 +173,7 @@ async def test_an_intranet_range_can_be_opened_on_purpose(internet: Internet) ->
 
 
 async def test_some_addresses_stay_closed_whatever_is_opened(internet: Internet) -> None:
-    fetch = internet.fetcher(allowed=(parsed_network("0.0.0.0/0"), parsed_network("::/0")))
+    fetch = internet.fetcher(allowed=(parse_network("0.0.0.0/0"), parse_network("::/0")))
     for url in (
         "https://metadata.example/",
         "https://loopback.example/",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.ingest import fetch
-from gateway.ingest.addresses import parsed_network
+from gateway.ingest.addresses import parse_network
 from gateway.ingest.fetch import Fetcher
 from tests.gateway.ingest.internet import FINE_URLS, PRIVATE_ANSWERS, PUBLIC_V6, SSRF_URLS, Internet, refusal
 
@@ -100,7 +100,7 @@ async def test_names_that_nobody_could_look_up_do_not_pass_as_unknown(monkeypatc
 
 
 async def test_an_allowed_range_may_be_handed_to_the_platform(internet: Internet) -> None:
-    fetcher = internet.fetcher(allowed=(parsed_network("10.0.0.0/8"),))
+    fetcher = internet.fetcher(allowed=(parse_network("10.0.0.0/8"),))
     await fetcher.vet("https://inside.example/")
     assert (await refusal(fetcher.vet("https://inside.example:8080/"))).code == "fetch_blocked"
     assert (await refusal(fetcher.vet("https://metadata.example/"))).code == "fetch_blocked"

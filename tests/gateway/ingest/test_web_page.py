@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from gateway.ingest import web_page as pages
-from gateway.ingest.web_page import Page, document_of, readable
+from gateway.ingest.web_page import Page, document_of, read_text
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import checked_path, checksum
+from gateway.operations.names import check_path, checksum
 from tests.pdf import pdf
 
 ARTICLE = """<!doctype html><html><head><title> A &amp;
@@ -31,12 +31,12 @@ def text(body: bytes, charset: str | None = None, content_type: str = "text/plai
 
 async def refusal(page: Page, **options: float) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
-        await readable(page, **options)
+        await read_text(page, **options)
     return caught.value
 
 
 async def test_html_becomes_markdown_without_what_surrounds_the_article() -> None:
-    markdown = await readable(html(ARTICLE))
+    markdown = await read_text(html(ARTICLE))
     assert markdown.startswith("# A & B\n\n## Part *one*\n\nSee [the page](https://example.com/x).\n")
     assert "* first\n* second" in markdown
     assert "if a < b:" in markdown
@@ -45,15 +45,15 @@ async def test_html_becomes_markdown_without_what_surrounds_the_article() -> Non
 
 
 async def test_a_page_that_has_its_own_heading_keeps_it() -> None:
-    assert await readable(html("<title>Site</title><h1>Article</h1><p>words</p>")) == "# Article\n\nwords"
+    assert await read_text(html("<title>Site</title><h1>Article</h1><p>words</p>")) == "# Article\n\nwords"
 
 
 async def test_markup_that_is_broken_is_read_as_far_as_it_goes() -> None:
-    assert await readable(html("<p>one<p>two <b>bold</p></i> &#xD800; <")) == "one\n\ntwo **bold**\n\n\ufffd <"
+    assert await read_text(html("<p>one<p>two <b>bold</p></i> &#xD800; <")) == "one\n\ntwo **bold**\n\n\ufffd <"
 
 
 async def test_a_page_nested_past_all_reason_keeps_its_words() -> None:
-    assert await readable(html("<div>" * 5000 + "words<p>more")) == "words\nmore"
+    assert await read_text(html("<div>" * 5000 + "words<p>more")) == "words\nmore"
 
 
 async def test_a_page_that_takes_too_long_to_read_is_given_up() -> None:
@@ -70,7 +70,7 @@ async def test_a_page_that_is_too_long_as_text_is_given_up() -> None:
 
 async def test_a_page_is_read_while_the_gateway_goes_on_and_leaving_ends_it() -> None:
     """Read in place, this list would be done, seconds later, when the loop turns for the first time."""
-    reading = asyncio.ensure_future(readable(html("<ol>" + "<li>x</li>" * 5000)))
+    reading = asyncio.ensure_future(read_text(html("<ol>" + "<li>x</li>" * 5000)))
     await asyncio.sleep(0)
     assert not reading.done()
     reading.cancel()
@@ -104,13 +104,13 @@ async def test_a_page_is_read_while_the_gateway_goes_on_and_leaving_ends_it() ->
     ids=lambda value: value.charset or value.content_type if isinstance(value, Page) else "",
 )
 async def test_text_is_decoded_as_its_server_says_if_that_is_possible(page: Page, expected: str) -> None:
-    assert await readable(page) == expected
+    assert await read_text(page) == expected
 
 
 async def test_a_charset_that_only_wastes_time_is_not_used() -> None:
     """Decoded as its server says, this would take a day."""
     body = b"a" * 2_000_000 + b"-" + b"b9c" * 1_000_000
-    assert await readable(text(body, "punycode")) == body.decode()
+    assert await read_text(text(body, "punycode")) == body.decode()
 
 
 def test_no_charset_lets_half_a_character_through() -> None:
@@ -163,24 +163,24 @@ SNIFFED: dict[str, bytes] = {
 @pytest.mark.parametrize("content_type", ["text/html", "application/xhtml+xml"])
 @pytest.mark.parametrize("name", SNIFFED)
 def test_a_page_may_say_its_own_charset_when_its_server_does_not(name: str, content_type: str) -> None:
-    decoded = pages._decoded(text(SNIFFED[name], content_type=content_type))
+    decoded = pages._decode(text(SNIFFED[name], content_type=content_type))
     assert ("日本" if name == "Japanese" else "größe") in decoded
     assert "\ufffd" not in decoded
 
 
 async def test_a_page_is_read_in_the_charset_it_says() -> None:
-    assert await readable(html(SNIFFED["charset"])) == "größe"
+    assert await read_text(html(SNIFFED["charset"])) == "größe"
 
 
 def test_what_the_server_says_wins() -> None:
     page = text(declaring("<meta charset=cp1252>", "utf-8"), "utf-8", "text/html")
-    assert pages._decoded(page).endswith("größe")
+    assert pages._decode(page).endswith("größe")
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "text/markdown", "application/json"])
 def test_text_that_is_no_html_declares_nothing(content_type: str) -> None:
     page = text(declaring("<meta charset=cp1252>", "utf-8"), content_type=content_type)
-    assert pages._decoded(page).endswith("größe")
+    assert pages._decode(page).endswith("größe")
 
 
 async def test_no_more_than_two_pages_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +194,8 @@ async def test_no_more_than_two_pages_are_converted_at_once(monkeypatch: pytest.
         running -= 1
         return "words"
 
-    monkeypatch.setattr(pages, "_converted", converted)
-    readings = [asyncio.ensure_future(readable(html(ARTICLE))) for _ in range(6)]
+    monkeypatch.setattr(pages, "_convert", converted)
+    readings = [asyncio.ensure_future(read_text(html(ARTICLE))) for _ in range(6)]
     for _ in range(20):
         await asyncio.sleep(0)
     assert running == 2
@@ -214,7 +214,7 @@ async def test_a_page_that_had_to_wait_is_not_called_intricate(monkeypatch: pyte
         await asyncio.Event().wait()
         return ""
 
-    monkeypatch.setattr(pages, "_converted", converted)
+    monkeypatch.setattr(pages, "_convert", converted)
     async with pages._CONVERTERS.one():
         async with pages._CONVERTERS.one():
             reading = asyncio.ensure_future(refusal(html(ARTICLE), convert_seconds=0.2))
@@ -225,12 +225,12 @@ async def test_a_page_that_had_to_wait_is_not_called_intricate(monkeypatch: pyte
 async def test_a_converter_that_is_given_up_or_left_leaves_its_place_to_others() -> None:
     for _ in range(3):
         await refusal(html(ARTICLE), convert_seconds=0.001)
-        reading = asyncio.ensure_future(readable(html(ARTICLE)))
+        reading = asyncio.ensure_future(read_text(html(ARTICLE)))
         await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-    assert "Part" in await readable(html(ARTICLE))
+    assert "Part" in await read_text(html(ARTICLE))
 
 
 async def test_a_converter_that_cannot_be_started_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ async def test_a_page_without_words_is_refused(page: Page) -> None:
 
 async def test_a_pdf_is_read_page_by_page() -> None:
     page = Page("https://example.com/", "application/pdf", pdf("The night train", "leaves at ten"))
-    assert await readable(page) == "The night train\n\nleaves at ten"
+    assert await read_text(page) == "The night train\n\nleaves at ten"
 
 
 @pytest.mark.parametrize("body", [b"", b"%PDF-1.4", b"%PDF-1.4\n" + b"\0" * 1000, pdf("words")[:200]])
@@ -277,7 +277,7 @@ async def test_a_page_becomes_a_document_named_by_what_it_says() -> None:
         "metadata": {"source_url": "https://example.com/"},
         "source": "ingest",
     }
-    assert checked_path(document["path"]) == document["path"]
+    assert check_path(document["path"]) == document["path"]
 
 
 async def test_the_same_page_is_the_same_document_and_another_is_not() -> None:

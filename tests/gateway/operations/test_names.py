@@ -30,41 +30,41 @@ def code_of(check: object, *arguments: str) -> str:
 
 @pytest.mark.parametrize("bad", [value for value in BAD_IDS if value not in FINE_IDS], ids=ascii)
 def test_an_id_that_could_leave_its_segment_is_refused(bad: str) -> None:
-    assert code_of(names.checked_id, bad, "brain") == "validation_error"
+    assert code_of(names.check_id, bad, "brain") == "validation_error"
 
 
 @pytest.mark.parametrize("fine", [*sorted(FINE_IDS), "main", "a", "0", "a" * 128, "brn_01H", "A.b-c_d:e"])
 def test_a_plain_id_passes_unchanged(fine: str) -> None:
-    assert names.checked_id(fine, "brain") == fine
+    assert names.check_id(fine, "brain") == fine
 
 
 @pytest.mark.parametrize(
     "bad", ["a\n", "main\r", "ａ", "a\u0301", "_a", ":a", "a@b", "a,b", "a+b", "\ud800"], ids=ascii
 )
 def test_an_id_has_no_other_characters(bad: str) -> None:
-    assert code_of(names.checked_id, bad, "brain") == "validation_error"
+    assert code_of(names.check_id, bad, "brain") == "validation_error"
 
 
 def test_a_refused_id_is_named_by_its_field_and_never_quoted() -> None:
     with pytest.raises(GatewayError) as caught:
-        names.checked_id("hunter2 secret", "session_id")
+        names.check_id("hunter2 secret", "session_id")
     assert caught.value.message.startswith("session_id must be ")
     assert "hunter2" not in caught.value.message
 
 
 @pytest.mark.parametrize("bad", BAD_IDS, ids=ascii)
 def test_no_bad_id_is_a_path(bad: str) -> None:
-    assert code_of(names.checked_path, bad) == "validation_error"
+    assert code_of(names.check_path, bad) == "validation_error"
 
 
 @pytest.mark.parametrize("bad", [value for value in BAD_IDS if value not in FINE_FOLDERS], ids=ascii)
 def test_no_bad_id_is_a_folder_of_a_path(bad: str) -> None:
-    assert code_of(names.checked_path, f"memory/global/{bad}/note.md") == "validation_error"
+    assert code_of(names.check_path, f"memory/global/{bad}/note.md") == "validation_error"
 
 
 @pytest.mark.parametrize("folder", sorted(FINE_FOLDERS), ids=ascii)
 def test_an_odd_but_plain_folder_is_kept(folder: str) -> None:
-    assert names.checked_path(f"memory/global/{folder}/note.md") == f"memory/global/{folder}/note.md"
+    assert names.check_path(f"memory/global/{folder}/note.md") == f"memory/global/{folder}/note.md"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_odd_but_plain_folder_is_kept(folder: str) -> None:
     ],
 )
 def test_a_plain_path_loses_its_leading_slash_and_nothing_else(given_path: str, kept: str) -> None:
-    assert names.checked_path(given_path) == kept
+    assert names.check_path(given_path) == kept
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_plain_path_loses_its_leading_slash_and_nothing_else(given_path: str, 
     ids=ascii,
 )
 def test_a_path_that_two_systems_could_read_differently_is_refused(path: str) -> None:
-    assert code_of(names.checked_path, path) == "validation_error"
+    assert code_of(names.check_path, path) == "validation_error"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_path_that_two_systems_could_read_differently_is_refused(path: str) ->
     ids=ascii,
 )
 def test_the_gateways_own_trees_are_reserved_however_they_are_spelled(path: str) -> None:
-    assert code_of(names.checked_path, path) == "forbidden"
+    assert code_of(names.check_path, path) == "forbidden"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_slug_is_lower_case_words_and_dashes(text: str, expected: str) -> None
 def test_a_slug_always_fits_a_brain_and_a_file_name(text: str) -> None:
     made = names.brain_slug(text) if text.isprintable() else names.slug(text, empty="note")
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?", made)
-    assert names.checked_id(made, "brain") == made
+    assert names.check_id(made, "brain") == made
 
 
 def test_brains_whose_names_have_no_letters_get_slugs_that_differ() -> None:
@@ -258,7 +258,7 @@ def test_derived_paths_are_paths_a_caller_could_have_given(title: str, content: 
         names.page_path(title, digest),
         names.transcript_path(digest),
     ):
-        assert names.checked_path(path) == path
+        assert names.check_path(path) == path
         assert path.endswith(f"-{digest[:12]}.md")
 
 
@@ -270,7 +270,7 @@ def test_a_name_that_a_model_chose_is_a_path_a_caller_could_have_given(
     name: str, content: str, project: str | None
 ) -> None:
     path = names.extracted_path(name, content, project)
-    assert names.checked_path(path) == path
+    assert names.check_path(path) == path
     assert path.startswith("memory/global/extracted-" if project is None else "memory/project/")
     assert path.endswith(f"-{names.checksum(content)[:12]}.md")
     assert path == names.extracted_path(name, content, project)
@@ -302,7 +302,7 @@ def test_a_log_of_a_session_is_where_no_caller_may_write_and_says_nothing_of_who
 ) -> None:
     path = names.session_log_path(names.caller_name(subject), session)
     assert re.fullmatch(r"sessions/[0-9a-f]{16}/[a-z0-9-]+-[0-9a-f]{12}\.jsonl", path)
-    assert code_of(names.checked_path, path.replace(".jsonl", ".md")) == "forbidden"
+    assert code_of(names.check_path, path.replace(".jsonl", ".md")) == "forbidden"
     assert len(path.rpartition("/")[2]) <= 255
 
 
@@ -315,7 +315,7 @@ def test_a_caller_is_always_called_the_same_and_never_by_name() -> None:
 @given(st.text(), st.binary())
 def test_a_file_is_called_by_its_name_and_what_is_in_it(stem: str, body: bytes) -> None:
     name = names.file_name(stem, body)
-    assert names.checked_path(f"raw/documents/{name}.md")
+    assert names.check_path(f"raw/documents/{name}.md")
     assert name != names.file_name(stem, body + b"x")
     assert names.slug(name, empty="", length=100) == name, "a platform that makes a slug of it changes nothing"
 

@@ -68,10 +68,10 @@ def document(**other: Any) -> dict[str, Any]:
 @example({"title": "x", "content": "\n\n\nx\n\n", "tags": []})
 @example({"title": "x", "content": "\r\n---\r\nx", "tags": []})
 def test_what_is_rendered_is_read_again(wanted: dict[str, Any]) -> None:
-    note = notes.parsed(notes.rendered(wanted, MOMENT))
+    note = notes.parse(notes.render(wanted, MOMENT))
     assert note.holds(wanted)
     assert note.front["via"] == notes.MARK
-    if (own := notes.parsed(wanted["content"].encode())).front:
+    if (own := notes.parse(wanted["content"].encode())).front:
         # It came with front matter: that stays, and what it lacks is added.
         assert note.content == own.content
         assert own.front.items() <= note.front.items()
@@ -85,11 +85,11 @@ def test_what_is_rendered_is_read_again(wanted: dict[str, Any]) -> None:
 @given(documents)
 def test_every_value_of_front_matter_is_on_a_line_of_its_own(wanted: dict[str, Any]) -> None:
     """Elsewhere it is read by the line, up to the first line of dashes."""
-    text = notes.rendered(wanted, MOMENT).decode()
+    text = notes.render(wanted, MOMENT).decode()
     head = text.split("\n---\n")[0].split("\n")
     assert head[0] == "---"
     keys = [line.partition(":")[0] for line in head[1:] if not line.startswith("- ")]
-    if notes.parsed(wanted["content"].encode()).front:
+    if notes.parse(wanted["content"].encode()).front:
         assert keys
         return
     fields = ("name", "description", "tags", "created", "modified", "via", "digest")
@@ -119,7 +119,7 @@ tag = plain_line.filter(lambda text: not set(text) & set("\"'"))
 @given(title.map(str.strip).filter(lambda text: text and text[0] not in "'\"|>"), st.text(max_size=40), st.lists(tag))
 def test_a_document_is_still_itself_after_a_platform_added_tags(name: str, content: str, tags: list[str]) -> None:
     wanted = document(title=name, content=f"x{content}", tags=tags)
-    note = notes.parsed(tidied(notes.rendered(wanted, MOMENT), "stale"))
+    note = notes.parse(tidied(notes.render(wanted, MOMENT), "stale"))
     assert note.holds(wanted)
     assert "stale" in note.tags
 
@@ -137,15 +137,15 @@ def test_a_document_is_still_itself_after_a_platform_added_tags(name: str, conte
 )
 @pytest.mark.parametrize("tidy", [False, True])
 def test_another_document_is_not_held(other: dict[str, Any], tidy: bool) -> None:
-    body = notes.rendered(document(), MOMENT)
-    note = notes.parsed(tidied(body, "stale") if tidy else body)
+    body = notes.render(document(), MOMENT)
+    note = notes.parse(tidied(body, "stale") if tidy else body)
     assert note.holds(document())
     assert not note.holds(document(**other))
 
 
 def test_a_title_that_a_platform_dropped_is_not_held_against_it() -> None:
-    assert notes.parsed(b"Ten miles.").holds(document(tags=[]))
-    assert not notes.parsed(b"Ten miles.").holds(document())
+    assert notes.parse(b"Ten miles.").holds(document(tags=[]))
+    assert not notes.parse(b"Ten miles.").holds(document())
 
 
 @pytest.mark.parametrize(
@@ -167,15 +167,15 @@ def test_a_title_that_a_platform_dropped_is_not_held_against_it() -> None:
     ids=lambda text: ascii(text[:24]),
 )
 def test_without_front_matter_that_can_be_read_all_of_it_is_content(text: str) -> None:
-    assert notes.parsed(text.encode()) == notes.Note(text)
+    assert notes.parse(text.encode()) == notes.Note(text)
 
 
 def test_bytes_that_are_no_text_are_a_note_all_the_same() -> None:
-    assert notes.parsed(b"\xff\xfea").content == "\ufffd\ufffda"
+    assert notes.parse(b"\xff\xfea").content == "\ufffd\ufffda"
 
 
 def test_what_looks_like_a_date_or_a_number_stays_text() -> None:
-    note = notes.parsed(b"---\nname: 2026\ncreated: 2026-01-02\nother: 1.50\n---\nx")
+    note = notes.parse(b"---\nname: 2026\ncreated: 2026-01-02\nother: 1.50\n---\nx")
     assert (note.title, note.created, note.front["other"]) == ("2026", "2026-01-02", "1.50")
 
 
@@ -183,7 +183,7 @@ def test_front_matter_that_multiplies_itself_is_no_title_and_no_tag() -> None:
     """Each line names the one before nine times: written out it would fill any memory."""
     lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))]
     body = "\n".join(["---", *lines, "tags: *a29", "created: *a29", "---", "x"]).encode()
-    note = notes.parsed(body)
+    note = notes.parse(body)
     assert note.content == "x"
     assert (note.title, note.tags, note.created) == (None, set(), "*a29")
 
@@ -200,14 +200,14 @@ def test_front_matter_that_multiplies_itself_is_no_title_and_no_tag() -> None:
     ids=ascii,
 )
 def test_front_matter_is_read_whatever_editor_saved_it(text: str) -> None:
-    note = notes.parsed(text.encode())
+    note = notes.parse(text.encode())
     assert (note.title, note.content) == ("x", "body")
 
 
 def test_front_matter_that_is_not_ours_is_content() -> None:
     body = b"---\nname: x\nvia: hand\n---\nbody"
-    assert notes.opened(body) == notes.Note(body.decode())
-    assert notes.opened(body.replace(b"hand", notes.MARK.encode())).content == "body"
+    assert notes.open_note(body) == notes.Note(body.decode())
+    assert notes.open_note(body.replace(b"hand", notes.MARK.encode())).content == "body"
 
 
 OTHERS = """# a remark
@@ -226,11 +226,11 @@ map: {a: 1}
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_what_others_wrote_in_front_matter_survives_to_the_letter(end: str) -> None:
-    first = notes.written("one", {"name": "N", "digest": "d1", "key": "k"}).decode()
+    first = notes.write("one", {"name": "N", "digest": "d1", "key": "k"}).decode()
     edited = first.replace("key: k\n", f"key: k\n{OTHERS}").replace("\n", end)
-    before = notes.opened(edited.encode())
+    before = notes.open_note(edited.encode())
     assert (before.content, before.text("key"), before.front["weight"]) == ("one", "k", "007")
-    after = notes.opened(notes.written("two", {"name": "N", "digest": "d2", "key": None}, before))
+    after = notes.open_note(notes.write("two", {"name": "N", "digest": "d2", "key": None}, before))
     assert after.content == "two"
     assert after.text("key") is None
     assert after.front["digest"] == "d2"
@@ -247,8 +247,8 @@ def test_a_field_of_ours_is_read_again_also_after_a_platform_tidied_up(
     content: str, fields: dict[str, str], items: list[str]
 ) -> None:
     one_line = {key: json.dumps(value) for key, value in fields.items()}
-    body = notes.written(content, {**one_line, "themes": json.dumps(items), "digest": "d"})
-    note = notes.opened(body)
+    body = notes.write(content, {**one_line, "themes": json.dumps(items), "digest": "d"})
+    note = notes.open_note(body)
     assert note.content == content
     assert {key: note.text(key) for key in fields} == one_line
     assert note.listed("themes") == [item for item in items if item]
@@ -256,10 +256,10 @@ def test_a_field_of_ours_is_read_again_also_after_a_platform_tidied_up(
 
 def test_a_json_value_stays_the_same_text_when_its_quotes_are_taken_away() -> None:
     told = json.dumps({"file": "src/a.py", "n": 1, "ok": True}, ensure_ascii=False)
-    body = notes.written("x", {"metadata": told, "digest": "d"})
+    body = notes.write("x", {"metadata": told, "digest": "d"})
     bare = body.decode().replace(f"metadata: '{told}'", f"metadata: {told}")
     assert f"metadata: {told}" in bare
-    assert notes.opened(bare.encode()).text("metadata") == told
+    assert notes.open_note(bare.encode()).text("metadata") == told
 
 
 @pytest.mark.parametrize(
@@ -282,14 +282,14 @@ def test_times_are_read_as_milliseconds(moment: str, since: int) -> None:
 
 def test_the_longest_front_matter_there_can_be_is_read_again() -> None:
     wanted = document(title="\ufeff" * 512, tags=[f"{n:02}" + "\ufeff" * 62 for n in range(64)], content="x" * 4000)
-    body = notes.rendered(wanted, MOMENT)
+    body = notes.render(wanted, MOMENT)
     assert len(body) - 4000 < 64 * 1024
-    assert notes.parsed(body).holds(wanted)
+    assert notes.parse(body).holds(wanted)
 
 
 def test_what_is_known_of_a_document_is_kept_beside_it() -> None:
     wanted = document(metadata={"tags": "sport", "source_url": "https://a.example/"}, front={"type": "page"})
-    front = notes.parsed(notes.rendered(wanted, MOMENT)).front
+    front = notes.parse(notes.render(wanted, MOMENT)).front
     assert (front["source_url"], front["type"], front["tags"]) == ("https://a.example/", "page", ["sport"])
 
 
@@ -305,8 +305,8 @@ def test_what_is_known_of_a_document_is_kept_beside_it() -> None:
     ],
 )
 def test_a_description_is_the_first_words_that_are_not_the_title(content: str, title: str, description: str) -> None:
-    body = notes.rendered({"title": title, "content": content}, MOMENT)
-    assert notes.parsed(body).front["description"] == description
+    body = notes.render({"title": title, "content": content}, MOMENT)
+    assert notes.parse(body).front["description"] == description
 
 
 def test_a_record_is_derived_and_always_the_same() -> None:

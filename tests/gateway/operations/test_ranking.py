@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.operations.ranking import blended, lexical_score, moment, salient, sorted_hits
+from gateway.operations.ranking import blend, lexical_score, moment, salient, sort_hits
 from gateway.operations.table import JsonObject
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,38 +58,38 @@ CHANGED = {
 
 def test_the_latest_come_first_and_what_has_no_time_last() -> None:
     found = [hit("none.md", 9), hit("old.md", 8), hit("a.md", 7), hit("b.md", 1), hit("c.md", 2)]
-    assert paths(sorted_hits(found, CHANGED, "recency")) == ["c.md", "b.md", "a.md", "old.md", "none.md"]
+    assert paths(sort_hits(found, CHANGED, "recency")) == ["c.md", "b.md", "a.md", "old.md", "none.md"]
 
 
 def test_the_most_relevant_come_first_and_of_equals_the_latest() -> None:
     found = [hit("old.md", 2), hit("a.md", 1), hit("none.md", 2), hit("b.md", 2), hit("c.md", 3)]
     expected = ["c.md", "b.md", "old.md", "none.md", "a.md"]
-    assert paths(sorted_hits(found, CHANGED, "relevance_then_recency")) == expected
+    assert paths(sort_hits(found, CHANGED, "relevance_then_recency")) == expected
 
 
 def test_equals_in_everything_stay_in_the_order_of_the_platform() -> None:
     found = [hit("x.md"), hit("y.md"), hit("z.md")]
     for sort in ("recency", "relevance_then_recency"):
-        assert sorted_hits(found, {}, sort) == found
+        assert sort_hits(found, {}, sort) == found
 
 
 @pytest.mark.parametrize("score", [None, "high", {}])
 def test_a_hit_without_a_score_comes_last(score: Any) -> None:
     found = [hit("x.md", score), hit("y.md", 0.1), {"path": "z.md"}]
-    assert paths(sorted_hits(found, {}, "relevance_then_recency"))[0] == "y.md"
+    assert paths(sort_hits(found, {}, "relevance_then_recency"))[0] == "y.md"
 
 
 @UNHURRIED
 @given(hits)
 def test_blending_with_nothing_keeps_the_order(found: list[JsonObject]) -> None:
-    assert paths(blended(found, [], "s")) == paths(found)
-    assert paths(blended([], found, "s")) == paths(found)
+    assert paths(blend(found, [], "s")) == paths(found)
+    assert paths(blend([], found, "s")) == paths(found)
 
 
 @UNHURRIED
 @given(hits, hits)
 def test_blending_loses_nothing_and_doubles_nothing(one: list[JsonObject], other: list[JsonObject]) -> None:
-    both = blended(one, other, "s")
+    both = blend(one, other, "s")
     assert sorted(paths(both)) == sorted({*paths(one), *paths(other)})
     assert [h["score"] for h in both] == sorted((h["score"] for h in both), reverse=True)
 
@@ -97,36 +97,36 @@ def test_blending_loses_nothing_and_doubles_nothing(one: list[JsonObject], other
 @UNHURRIED
 @given(hits)
 def test_blending_with_the_same_keeps_the_order(found: list[JsonObject]) -> None:
-    assert paths(blended(found, found, "s")) == paths(found)
+    assert paths(blend(found, found, "s")) == paths(found)
 
 
 def test_ranks_count_and_not_scores_and_the_query_more_than_the_session() -> None:
     by_query, by_session = [hit("a", 0.01), hit("b", 0.001)], [hit("c", 900), hit("b", 800)]
-    scores = {h["path"]: h["score"] for h in blended(by_query, by_session, "s")}
+    scores = {h["path"]: h["score"] for h in blend(by_query, by_session, "s")}
     assert scores == {
         "a": pytest.approx(1 / 61),
         "b": pytest.approx(1 / 62 + 0.5 / 62),
         "c": pytest.approx(0.5 / 61),
     }
-    assert paths(blended(by_query, by_session, "s")) == ["b", "a", "c"]
+    assert paths(blend(by_query, by_session, "s")) == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize("metadata", [{"session_id": "s"}, {"sessionId": "s"}])
 def test_what_was_said_in_the_session_itself_rises(metadata: JsonObject) -> None:
     found = [hit("a"), hit("b"), hit("mine", metadata=metadata)]
-    assert paths(blended(found, [], "s")) == ["mine", "a", "b"]
-    assert paths(blended(found, [], "other")) == ["a", "b", "mine"]
+    assert paths(blend(found, [], "s")) == ["mine", "a", "b"]
+    assert paths(blend(found, [], "other")) == ["a", "b", "mine"]
 
 
 @pytest.mark.parametrize("metadata", [None, "s", ["s"], {}])
 def test_metadata_that_names_no_session_is_no_matter(metadata: Any) -> None:
     found = [hit("a"), hit("b", metadata=metadata)]
-    assert paths(blended(found, [], "s")) == ["a", "b"]
+    assert paths(blend(found, [], "s")) == ["a", "b"]
 
 
 def test_two_chunks_of_one_document_are_two_hits() -> None:
     found = [hit("a", chunk_id="a:1"), hit("a", chunk_id="a:2")]
-    assert [h["chunk_id"] for h in blended(found, [], "s")] == ["a:1", "a:2"]
+    assert [h["chunk_id"] for h in blend(found, [], "s")] == ["a:1", "a:2"]
 
 
 def test_the_telling_words_of_the_last_messages_are_salient() -> None:

@@ -18,7 +18,7 @@ def taken(budget: Budget, caller: str, most: int = 1000) -> int:
 def after(sent: int, caller: str = "ada", clock: Clock | None = None) -> Budget:
     budget = Budget(clock or Clock())
     for _ in range(sent):
-        budget.sent(caller)
+        budget.count_sent(caller)
     return budget
 
 
@@ -50,7 +50,7 @@ def test_of_one_caller_in_trouble_others_keep_something() -> None:
     """The share is of all requests; of it nobody gets more than by their own."""
     budget = after(100, "ada")
     for _ in range(10):
-        budget.sent("bob")
+        budget.count_sent("bob")
     assert taken(budget, "bob") == 3
     assert taken(budget, "ada") == 11 - 3
 
@@ -59,7 +59,7 @@ def test_many_callers_together_get_no_more_than_a_tenth_of_all() -> None:
     budget = Budget(Clock())
     callers = [f"c{n}" for n in range(50)]
     for caller in callers:
-        budget.sent(caller)
+        budget.count_sent(caller)
     assert sum(taken(budget, caller) for caller in callers) == 5
 
 
@@ -81,7 +81,7 @@ def test_a_repeat_is_no_first_request() -> None:
 def test_callers_without_number_are_forgotten_and_not_the_platform() -> None:
     budget = Budget(Clock())
     for n in range(2500):
-        budget.sent(f"c{n}")
+        budget.count_sent(f"c{n}")
     assert len(budget._by_caller) <= 1000
     assert sum(taken(budget, f"c{n}") for n in range(2500)) == 250
 
@@ -90,11 +90,11 @@ def test_callers_who_have_gone_are_forgotten_first() -> None:
     clock = Clock()
     budget = Budget(clock)
     for n in range(999):
-        budget.sent(f"gone{n}")
+        budget.count_sent(f"gone{n}")
     clock.now += 11.1
     assert taken(budget, "here") == 3
     for n in range(500):
-        budget.sent(f"new{n}")
+        budget.count_sent(f"new{n}")
     assert not budget.take("here")
 
 
@@ -106,7 +106,7 @@ def test_in_any_ten_seconds_repeats_are_few(steps: list[tuple[str, str, float]])
     for what, caller, pause in steps:
         clock.now += pause
         if what == "sent":
-            budget.sent(caller)
+            budget.count_sent(caller)
             sent.append((clock.now, caller))
         elif budget.take(caller):
             repeated.append((clock.now, caller))

@@ -177,7 +177,7 @@ def test_an_internal_token_is_good_for_what_the_tool_needs_and_no_more(
 ) -> None:
     with hosted(tmp_path, dialect, jwt=True, **internal(tmp_path)) as gateway:
         gateway.person("ada").call(call)
-        needed = " ".join(scope for scope in scopes.ORDER if scope in scopes.granted([call.scope]))
+        needed = " ".join(scope for scope in scopes.ORDER if scope in scopes.grant([call.scope]))
         assert {gateway.claims(request)["scope"] for request in gateway.seen} == {needed}
 
 
@@ -213,7 +213,7 @@ def test_a_search_is_signed_for_reading_whatever_else_the_caller_may(tmp_path: P
 def test_for_what_a_caller_may_not_do_nothing_is_sent_at_all(tmp_path: Path, dialect: str, held: str) -> None:
     with hosted(tmp_path, dialect, jwt=True, **internal(tmp_path)) as gateway:
         agent = gateway.person("ada", held)
-        beyond = [call for call in every_tool() if call.scope not in scopes.granted(held.split())]
+        beyond = [call for call in every_tool() if call.scope not in scopes.grant(held.split())]
         assert beyond
         for call in beyond:
             assert agent.call(call)["structuredContent"]["code"] == "insufficient_scope"

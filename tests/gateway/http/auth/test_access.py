@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from gateway.app.capabilities import URI
-from gateway.config.signing_keys import begun, written
+from gateway.config.signing_keys import begin, serialize
 from tests.gateway.http.auth.gateways import HTTP, TOOLS, Guarded, allows, guarded, result
 from tests.gateway.http.auth.provider import AUDIENCE, LOGIN_SCOPE, PUBLIC_URL
 from tests.served import Era, raw_call, serving
@@ -25,7 +25,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     names = {"allowed_hosts": ("brains.example",), "allowed_origins": ("https://app.example",)}
     folder = tmp_path_factory.mktemp("gateway")
     keys = folder / "keys.json"
-    keys.write_bytes(written(begun("ES256")))
+    keys.write_bytes(serialize(begin("ES256")))
     with guarded(folder, signing_keys_file=keys, **names) as made:
         yield made
 

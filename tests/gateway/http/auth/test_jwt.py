@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.config.signing_keys import SigningKeys, begun, written
+from gateway.config.signing_keys import SigningKeys, begin, serialize
 from gateway.http.auth.inbound import Refused
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
@@ -215,7 +215,7 @@ async def test_a_token_of_ours_for_the_platform_does_not_come_back_in(
 ) -> None:
     """Not even where the provider publishes our key, and issuer and audience were the same."""
     file = tmp_path / "keys.json"
-    file.write_bytes(written(begun("ES256")))
+    file.write_bytes(serialize(begin("ES256")))
     keys = SigningKeys(file)
     for issuer, audience in ((PUBLIC_URL, AUDIENCE), (provider.issuer, AUDIENCE)):
         internal = Internal(keys, issuer=issuer, audience=audience, clock=now)

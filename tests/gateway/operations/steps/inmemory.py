@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import pytest
 
 from gateway.brain.locks import Locks
-from gateway.ingest.web_page import Page, readable
+from gateway.ingest.web_page import Page, read_text
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import brains, certainty
@@ -102,7 +102,7 @@ class InMemory:
         return nullcontext(aiter_of((await self.send(op, args)).get("frames", [])))
 
     async def text_of(self, content_type: str, body: bytes) -> str:
-        return await readable(Page("", content_type, body))
+        return await read_text(Page("", content_type, body))
 
     async def send(self, op: Op, args: Args) -> JsonObject:
         if not await self.has(op):

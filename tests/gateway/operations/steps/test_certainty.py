@@ -8,7 +8,7 @@ import pytest
 
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import certainty
-from gateway.operations.steps.certainty import certain, certain_by_asking, certain_once
+from gateway.operations.steps.certainty import make_certain, make_certain_by_asking, make_certain_once
 from tests.gateway.operations.steps.inmemory import FAILURES, unsure
 
 LOST, LATE, ANSWERED = Doubt
@@ -127,13 +127,13 @@ def named(value: object) -> str | None:
 @pytest.mark.parametrize(("sends", "looks", "expected"), ROWS, ids=named)
 async def test_a_write_whose_repeat_is_the_same(sends: Sends, looks: list[str], expected: str) -> None:
     script = Script(sends, looks)
-    assert await script.outcome(certain) == expected
+    assert await script.outcome(make_certain) == expected
     assert (script.sent, script.looked) == (len(sends), len(looks)), "neither more nor less than that"
 
 
 async def test_it_is_looked_for_before_it_is_sent_again() -> None:
     script = Script([LOST, LOST], NONE * 5)
-    await script.outcome(certain)
+    await script.outcome(make_certain)
     assert script.order == "slsllll"
 
 
@@ -166,14 +166,14 @@ ONCE: list[Row] = [
 @pytest.mark.parametrize(("sends", "looks", "expected"), ONCE, ids=named)
 async def test_a_write_that_must_not_be_made_twice(sends: Sends, looks: list[str], expected: str) -> None:
     script = Script(sends, looks)
-    assert await script.outcome(certain_once) == expected
+    assert await script.outcome(make_certain_once) == expected
     assert (script.sent, script.looked) == (len(sends), len(looks)), "neither more nor less than that"
 
 
 @pytest.mark.parametrize("looks", [NONE * 4, SILENT, ["absent"]], ids=named)
 async def test_what_may_arrive_late_without_harm_may_be_tried_again(looks: list[str]) -> None:
     script = Script([LATE], looks)
-    assert await script.outcome(partial(certain_once, late_is_harmless=True)) == UNKNOWN
+    assert await script.outcome(partial(make_certain_once, late_is_harmless=True)) == UNKNOWN
     assert (script.sent, script.looked) == (1, len(looks))
 
 
@@ -200,7 +200,7 @@ async def test_a_write_that_the_platform_names_is_asked_for_four_times_at_most(
     sends: Sends, looks: list[str], expected: str
 ) -> None:
     script = Script(sends, looks)
-    assert await script.outcome(certain_by_asking) == expected
+    assert await script.outcome(make_certain_by_asking) == expected
     assert (script.sent, script.looked) == (len(sends), len(looks)), "neither more nor less than that"
 
 
@@ -210,11 +210,11 @@ async def test_a_write_that_the_platform_names_is_asked_for_four_times_at_most(
 )
 async def test_where_there_is_nothing_to_look_at_it_is_only_asked_for(sends: Sends, expected: str) -> None:
     script = Script(sends)
-    assert await script.outcome(certain_by_asking, can_look=False) == expected
+    assert await script.outcome(make_certain_by_asking, can_look=False) == expected
     assert script.sent == len(sends)
 
 
-FAILING = [(certain, *row) for row in ROWS] + [(certain_once, *row) for row in ONCE]
+FAILING = [(make_certain, *row) for row in ROWS] + [(make_certain_once, *row) for row in ONCE]
 
 
 @pytest.mark.parametrize(("of", "sends", "looks", "expected"), [row for row in FAILING if ", " in row[-1]], ids=named)
@@ -242,7 +242,7 @@ async def test_how_long_to_wait_survives_the_doubt() -> None:
         return None
 
     with pytest.raises(GatewayError) as caught:
-        await certain(send, look)
+        await make_certain(send, look)
     assert (caught.value.code, caught.value.retry_after_seconds) == ("upstream_unavailable", 7)
 
 
@@ -254,7 +254,7 @@ async def test_a_look_waits_as_long_as_it_says(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(certainty, "PAUSES", (0.0, 0.2, 0.5))
     monkeypatch.setattr("gateway.operations.steps.certainty.asyncio.sleep", sleep)
-    await Script([LOST, LOST], NONE * 4).outcome(certain)
+    await Script([LOST, LOST], NONE * 4).outcome(make_certain)
     assert slept == [0.0, 0.0, 0.2, 0.5]
 
 

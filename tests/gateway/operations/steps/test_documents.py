@@ -30,9 +30,9 @@ async def test_a_document_is_written_as_a_note_after_a_look(store: Any, op: Op) 
     work = InMemory()
     record = await store(work, document())
     assert work.ops == [Op.READ_DOCUMENT, op]
-    assert notes.parsed(work.files[PATH]).holds(document())
+    assert notes.parse(work.files[PATH]).holds(document())
     assert record == notes.record(document(), record["created_at"])
-    assert record["created_at"] == notes.parsed(work.files[PATH]).created
+    assert record["created_at"] == notes.parse(work.files[PATH]).created
 
 
 @ways
@@ -88,7 +88,7 @@ async def test_a_write_that_is_not_found_again_is_made_once_more(store: Any, op:
     record = await store(work, document())
     assert (record["path"], "reused" in record) == (PATH, False)
     assert work.ops == [Op.READ_DOCUMENT, op, Op.READ_DOCUMENT, op]
-    assert notes.parsed(work.files[PATH]).holds(document())
+    assert notes.parse(work.files[PATH]).holds(document())
 
 
 @ways
@@ -175,7 +175,7 @@ async def test_of_two_that_write_there_at_once_one_is_told_of_a_conflict(store: 
     wanted = [document(content=words) for words in ("one", "two")]
     answers = await asyncio.gather(*(store(work, one) for one in wanted), return_exceptions=True)
     assert [getattr(answer, "code", "stored") for answer in answers] == ["stored", "conflict"]
-    assert notes.parsed(work.files[PATH]).content == "one"
+    assert notes.parse(work.files[PATH]).content == "one"
 
 
 @ways

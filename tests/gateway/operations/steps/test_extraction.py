@@ -41,7 +41,7 @@ class Proposing(InMemory):
 
     @property
     def memories(self) -> list[str]:
-        found = [notes.parsed(body).content for path, body in self.files.items() if "/extracted-" in path]
+        found = [notes.parse(body).content for path, body in self.files.items() if "/extracted-" in path]
         return sorted(text.removeprefix("said ") for text in found)
 
 
@@ -206,8 +206,8 @@ async def test_whatever_a_model_calls_a_memory_it_is_kept_at_a_safe_path(
     work = proposing({"filename": filename, "name": name, "content": content, "scope": scope})
     (path,) = await kept(work, actor=name or None)
     assert SAFE.fullmatch(path)
-    assert names.checked_path(path) == path
-    assert notes.parsed(work.files[path]).content == content
+    assert names.check_path(path) == path
+    assert notes.parse(work.files[path]).content == content
 
 
 @pytest.mark.parametrize(
@@ -260,13 +260,13 @@ async def test_a_memory_that_says_nothing_is_not_kept(content: Any) -> None:
 async def test_tags_are_a_list_or_none(tags: Any, expected: set[str]) -> None:
     work = proposing({"filename": "x", "content": "x", "tags": tags})
     (path,) = await kept(work)
-    assert notes.parsed(work.files[path]).tags == expected
+    assert notes.parse(work.files[path]).tags == expected
 
 
 async def test_a_memory_says_where_it_comes_from() -> None:
     work = proposing({"name": " Ten\nmiles ", "content": "x", "type": "fact", "tags": ["sport"]})
     (path,) = await kept(work)
-    note = notes.parsed(work.files[path])
+    note = notes.parse(work.files[path])
     assert note.title == "Ten miles"
     assert {key: note.front[key] for key in ("type", "session_id", "source")} == {
         "type": "fact",

@@ -22,7 +22,7 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def body(content: str) -> bytes:
-    return notes.written(content, {"digest": content})
+    return notes.write(content, {"digest": content})
 
 
 def to(content: str, *, aside: dict[str, bytes] | None = None) -> Any:

@@ -203,7 +203,7 @@ async def test_a_reflection_is_written_where_it_can_be_read_back() -> None:
     answer = await closed(work)
     assert (answer["reflection_status"], answer["reflection_attempted"]) == ("completed", True)
     assert answer["reflection"] == {**REFLECTION, "path": REFLECTION_PATH, "should_record_episode": False}
-    note = notes.parsed(work.files[REFLECTION_PATH])
+    note = notes.parse(work.files[REFLECTION_PATH])
     assert (note.title, note.front["type"]) == ("Reflection on session s", "reflection")
     assert "It went well." in note.content
     assert "Stretch." in note.content

@@ -293,7 +293,9 @@ class TestNotes:
 
     def put(self, before: bytes | None, **arguments: Any) -> bytes | None:
         args = PutInput(**{"key": "k", "value": "v", **arguments})
-        draft = surface.putting(args, "memory/global/kv/default/k.md")(None if before is None else notes.opened(before))
+        draft = surface.putting(args, "memory/global/kv/default/k.md")(
+            None if before is None else notes.open_note(before)
+        )
         return None if draft is None else draft.body
 
     def test_fields_of_others_survive_and_the_version_grows(self) -> None:
@@ -303,28 +305,28 @@ class TestNotes:
         second = self.put(edited, value="w")
         assert second is not None
         assert b"color: [red, blue]\n" in second
-        assert notes.opened(second).text("version") == "2"
-        assert notes.opened(second).content == "w"
+        assert notes.open_note(second).text("version") == "2"
+        assert notes.open_note(second).content == "w"
 
     def test_front_matter_of_others_survives_the_value_it_stood_before(self) -> None:
         made = self.put(b"---\ncolor: [red, blue]\nname: mine\n---\n\nby hand")
         assert made is not None
         assert b"\ncolor: [red, blue]\n" in made
-        assert notes.opened(made).content == "v"
+        assert notes.open_note(made).content == "v"
 
     def test_a_copy_goes_by_its_own_name(self) -> None:
-        note = notes.opened(self.put(None) or b"")
+        note = notes.open_note(self.put(None) or b"")
         assert surface.place_of("memory/global/kv/default/k.md", note) == ("default", "k")
         assert surface.place_of("memory/global/kv/default/copy.md", note) == ("default", "copy")
         assert surface.place_of("memory/global/kv/!other/k.md", note) == ("Other", "k")
 
     @pytest.mark.parametrize("path", ["loose.md", "default/sub/deep.md", "default/my own.md", "default/Big.md"])
     def test_what_no_get_would_find_is_no_memory(self, path: str) -> None:
-        assert not surface.is_memory(f"memory/global/kv/{path}", notes.opened(b"by hand"))
+        assert not surface.is_memory(f"memory/global/kv/{path}", notes.open_note(b"by hand"))
 
     def test_what_is_replaced_goes_aside(self) -> None:
         args = PutInput(key="k", value="w")
-        draft = surface.putting(args, "memory/global/kv/default/k.md")(notes.opened(self.put(None) or b""))
+        draft = surface.putting(args, "memory/global/kv/default/k.md")(notes.open_note(self.put(None) or b""))
         assert draft is not None
         ((path, body),) = draft.aside.items()
         assert path.startswith("memory/global/kv/default/_versions/k-1-")
@@ -342,12 +344,12 @@ class TestNotes:
 
     def test_an_expired_memory_is_not_there_and_a_put_begins_it_anew(self) -> None:
         moment = (datetime.now(UTC) - timedelta(days=1)).isoformat()
-        past = notes.written("v", {"expires": moment, "created": "2020-01-01T00:00:00+00:00", "digest": "d"})
-        assert not surface.is_live(notes.opened(past))
+        past = notes.write("v", {"expires": moment, "created": "2020-01-01T00:00:00+00:00", "digest": "d"})
+        assert not surface.is_live(notes.open_note(past))
         anew = self.put(past)
         assert anew is not None
-        assert notes.opened(anew).created != "2020-01-01T00:00:00+00:00"
-        assert surface.is_live(notes.opened(anew))
+        assert notes.open_note(anew).created != "2020-01-01T00:00:00+00:00"
+        assert surface.is_live(notes.open_note(anew))
 
     @pytest.mark.parametrize(
         "body",
@@ -362,7 +364,7 @@ class TestNotes:
         ids=ascii,
     )
     def test_a_note_that_was_written_by_hand_is_shown_without_loss(self, body: bytes) -> None:
-        note = notes.opened(body)
+        note = notes.open_note(body)
         assert surface.is_live(note)
         assert surface.is_memory("memory/global/kv/!one/!k.md", note)
         assert not surface.is_dated(note)

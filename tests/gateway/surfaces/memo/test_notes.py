@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.operations.notes import opened
+from gateway.operations.notes import open_note
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.surfaces.memo.memos import (
     EXAMPLE,
@@ -38,7 +38,7 @@ async def one(desks: Desk) -> AsyncIterator[Desk]:
 
 async def test_a_memo_is_one_note_that_a_person_can_read(one: Desk) -> None:
     memo_id = await one.record(**EXAMPLE)
-    note = opened((await one.get(path_of(memo_id))).encode())
+    note = open_note((await one.get(path_of(memo_id))).encode())
     assert note.content == TIMEOUT
     assert note.title == TIMEOUT
     assert {field: note.text(field) for field in ("via", "source", "episode_type", "author")} == {
@@ -149,7 +149,7 @@ async def test_what_a_persons_own_front_matter_says_of_a_memo_survives_a_record(
     (memo,) = await one.search("pool_size")
     assert (memo["content"], memo["episode_type"], memo["tags"]) == (TIMEOUT, "bug_fix", ["oil"])
     notes = await one.notes()
-    note = opened(notes[path_of(memo_id)].encode())
+    note = open_note(notes[path_of(memo_id)].encode())
     assert note.text("author") == "ada"
     assert "owner: 'Ben'  # in May\n" in note.head
     assert [text for path, text in notes.items() if path != path_of(memo_id)] == [written]

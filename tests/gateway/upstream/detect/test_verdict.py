@@ -157,7 +157,7 @@ def test_a_lost_route_is_absent_for_a_while_and_then_tried_on_use() -> None:
     search, ask = PLATFORM.routes[Op.SEARCH], PLATFORM.routes[Op.ASK]
     verdict = Verdict(PLATFORM, frozenset({search.name, ask.name}), clock=clock)
     assert verdict.route(Op.SEARCH) is search
-    verdict.lost(search.name)
+    verdict.lose(search.name)
     assert (verdict.present, verdict.absent) == (frozenset({ask.name}), [search.name])
     for op in (Op.SEARCH, Op.SORTED_SEARCH, Op.AGENT_SEARCH):
         with pytest.raises(Absent):
@@ -168,7 +168,7 @@ def test_a_lost_route_is_absent_for_a_while_and_then_tried_on_use() -> None:
         verdict.route(Op.SEARCH)
     clock.now += 0.001
     assert verdict.route(Op.SEARCH) is search
-    verdict.lost(search.name)
+    verdict.lose(search.name)
     with pytest.raises(Absent):
         verdict.route(Op.SEARCH)
 
@@ -180,5 +180,5 @@ def test_what_a_dialect_does_not_have_is_absent_for_good() -> None:
 
 def test_two_verdicts_share_nothing() -> None:
     one, other = Verdict(PLATFORM), Verdict(PLATFORM)
-    one.lost(PLATFORM.routes[Op.ASK].name)
+    one.lose(PLATFORM.routes[Op.ASK].name)
     assert (len(one.absent), other.absent) == (1, [])

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.upstream.dialects import citations
-from gateway.upstream.dialects.citations import Span, cited
+from gateway.upstream.dialects.citations import Span, find_span
 
 # A busy machine is no failure.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,7 +45,7 @@ def check(source: str, answer: str, span: Span) -> None:
     ],
 )
 def test_the_words_both_share_are_the_quote_and_its_place(source: str, answer: str, quote: str, said: str) -> None:
-    span = cited(source, answer)
+    span = find_span(source, answer)
     assert (span.quote, answer[span.start : span.end]) == (quote, said)
     check(source, answer, span)
 
@@ -65,26 +65,26 @@ def test_the_words_both_share_are_the_quote_and_its_place(source: str, answer: s
 def test_without_shared_words_the_nearest_sentence_is_quoted_and_has_no_place(
     source: str, answer: str, quote: str
 ) -> None:
-    assert cited(source, answer) == Span(quote, 0, 0)
+    assert find_span(source, answer) == Span(quote, 0, 0)
 
 
 @UNHURRIED
 @given(TEXT, TEXT)
 def test_offsets_are_true_for_texts_that_share_words(source: str, answer: str) -> None:
-    check(source, answer, cited(source, answer))
+    check(source, answer, find_span(source, answer))
 
 
 @UNHURRIED
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=20), st.text(max_size=20))
 def test_offsets_are_true_for_any_text(source: str, answer: str, before: str, after: str) -> None:
-    check(source, answer, cited(source, answer))
-    check(source, before + source + after, cited(source, before + source + after))
+    check(source, answer, find_span(source, answer))
+    check(source, before + source + after, find_span(source, before + source + after))
 
 
 @UNHURRIED
 @given(TEXT.filter(lambda text: text.count(" ") > 6), st.sampled_from(["", "He said: ", "«", "😀 "]))
 def test_a_source_that_is_said_whole_has_a_place(source: str, before: str) -> None:
-    span = cited(source, before + source)
+    span = find_span(source, before + source)
     assert span.end > span.start >= len(before) - 1
     check(source, before + source, span)
 
@@ -93,14 +93,14 @@ def test_a_source_that_is_said_whole_has_a_place(source: str, before: str) -> No
 def test_no_quote_is_longer_than_a_quote(length: int) -> None:
     word = "x" * length
     for source in (word, f"{word} one two three", f"one two {word} three", " ".join(["word"] * length)):
-        span = cited(source, f"so {source}")
+        span = find_span(source, f"so {source}")
         check(source, f"so {source}", span)
         assert span.quote
 
 
 def test_a_long_run_is_quoted_by_its_beginning() -> None:
     source = " ".join(f"word{n}" for n in range(200))
-    span = cited(source, f"He said: {source}")
+    span = find_span(source, f"He said: {source}")
     check(source, f"He said: {source}", span)
     assert span.quote.startswith("word0 word1")
     assert 280 < len(span.quote) <= 300
@@ -129,6 +129,6 @@ def test_the_work_of_a_citation_is_bounded_for_the_longest_texts(unit: str, monk
     monkeypatch.setattr(Counted, "looked_at", [])
     long = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
     for source, answer in ((long, long), (long, "a cat " * 3000), (long[:150], long), (long, "")):
-        check(source, answer, cited(source, answer))
+        check(source, answer, find_span(source, answer))
     assert max(Counted.looked_at) <= 3_000_000
-    assert cited(long, long) == cited(long[:20_000], long[:20_000])
+    assert find_span(long, long) == find_span(long[:20_000], long[:20_000])
