@@ -54,6 +54,11 @@ def sources(*packages: str) -> list[Path]:
     return sorted(path for path in found if "node_modules" not in path.parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -69,9 +74,11 @@ def distributions() -> dict[str, set[str]]:
     return {name: set(map(canonicalize_name, found)) for name, found in packages_distributions().items()}
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Top-level modules of others; those too that are imported by name at run time, as `"key_value.aio.stores"`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tops: set[str] = set()
+    for node in ast.walk(tree_of(path)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -81,9 +88,8 @@ def imported(path: Path) -> Iterator[str]:
             is_module = re.fullmatch(r"[a-z_]\w*(\.[a-z_]\w*)+", node.value) is not None
             names = [node.value] if is_module and node.value.partition(".")[0] in distributions() else []
         for name in names:
-            top = name.partition(".")[0]
-            if top not in OURS and top not in sys.stdlib_module_names:
-                yield top
+            tops.add(name.partition(".")[0])
+    return frozenset(tops - set(OURS) - sys.stdlib_module_names)
 
 
 def missing(packages: tuple[str, ...], *, dev: bool) -> set[str]:
@@ -162,8 +168,7 @@ def defined(tree: ast.Module) -> set[str]:
 
 @cache
 def defined_anywhere() -> set[str]:
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sources("gateway", "contract", "bench"))
-    return set().union(*map(defined, trees))
+    return set().union(*(defined(tree_of(path)) for path in sources("gateway", "contract", "bench")))
 
 
 def is_private(name: str) -> bool:
@@ -215,8 +220,7 @@ def overridden(tree: ast.Module) -> Iterator[str]:
 def test_private_names_of_libraries_are_used_only_where_they_are_meant_to_be() -> None:
     offending, used = [], set()
     for path in sources("gateway", "contract", "bench"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for name in {*foreign_private_names(tree), *overridden(tree)}:
+        for name in {*foreign_private_names(tree_of(path)), *overridden(tree_of(path))}:
             used.add(name)
             if not any(name in names and module_of(path) in modules for names, modules in PRIVATE.values()):
                 offending.append(f"{module_of(path)}: {name}")

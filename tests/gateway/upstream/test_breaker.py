@@ -164,3 +164,24 @@ def test_a_timeout_that_is_told_to_it_counts(watched: Watched) -> None:
     for _ in range(20):
         watched.breaker.fail()
     assert is_open(watched)
+
+
+def test_where_callers_are_many_one_of_them_alone_does_not_open_it() -> None:
+    """What fails for one may be their brain alone: the others go on."""
+    clock = Clock()
+    breaker = Breaker("read", clock, shared=True)
+    for _ in range(40):
+        breaker.failed("noisy")
+    assert not breaker.is_open
+    breaker.failed("other")
+    assert breaker.is_open
+
+
+def test_where_callers_are_many_a_failure_of_long_ago_is_nobody_s() -> None:
+    clock = Clock()
+    breaker = Breaker("read", clock, shared=True)
+    breaker.failed("other")
+    clock.now += 11
+    for _ in range(40):
+        breaker.failed("noisy")
+    assert not breaker.is_open
