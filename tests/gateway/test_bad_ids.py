@@ -94,7 +94,12 @@ class World:
 
     def seen(self) -> list[tuple[str, str, str]]:
         """What the platform saw of a call; what goes on after the answer to an earlier one is not of it."""
-        return [target for target in self.platform.targets if target[1] != f"/v1/brains/{self.main}/extract"]
+        brain = f"/v1/brains/{self.main}"
+        return [
+            (method, path, query)
+            for method, path, query in self.platform.targets
+            if path != f"{brain}/extract" and not (path == f"{brain}/documents/read" and "transcript-" in query)
+        ]
 
     def check(self, code: str, *ids: str) -> None:
         """A refusal reached nobody; what did reach the platform is a route of the dialect, with these ids in it."""

@@ -55,7 +55,7 @@ def slow_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
 
 @pytest.fixture
 def street(tmp_path: Path, slow_names: SlowNames) -> Iterator[House]:
-    patient = {"read_seconds": SECONDS, "first_event_seconds": SECONDS}
+    patient: dict[str, Any] = {"read_seconds": SECONDS, "first_event_seconds": SECONDS}
     with house(tmp_path, [*NOISY, *OTHERS], asks_at_once=8, **patient) as found:
         found.platform.hangs_up = True
         yield found

@@ -65,7 +65,7 @@ def test_words_for_people_keep_off_stdout(capsys: pytest.CaptureFixture[str]) ->
 
 IMPORTED = """
 import gc, sys
-from gateway.startup import importing
+from gateway.app.startup import importing
 with importing():
     assert not gc.isenabled()
     import structlog

@@ -262,7 +262,7 @@ async def test_clusters_are_counted_without_dead_nodes(web_house: House) -> None
     assert "\nNodes (1 of 2):\n" in await told(web_house, "recall_memory", cluster_id=cluster_id, limit=1)
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 async def test_more_nodes_than_are_looked_at_are_said_to_be_more(web_house: House) -> None:
     for part in range(2):
         scenes = [scene(f"Loaf {n}", themes=["bread"]) for n in range(30 * part, 30 * part + 30)]

@@ -168,6 +168,7 @@ async def test_a_policy_without_a_project_asks(tmp_path: Path) -> None:
         assert len(person.asked) == 1
 
 
+@pytest.mark.slow
 async def test_the_project_of_the_environment_is_asked_about_over_stdio(tmp_path: Path) -> None:
     environment = {"BRAINS_DATA_DIR": str(tmp_path), "BRAINS_PROJECT": "apollo", "BRAINS_ACTOR": "ada@example.com"}
     plain = stdio_client("legacy", Path(os.getcwd()), surface="team", **environment)
