@@ -9,8 +9,8 @@ PEERS  := tests/peers
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
 # Each tier of the tests has all of the one before it; tests/tiers.py says how. A third worker uses the time in which
-# the others wait for a process or a socket.
-PYTEST := env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -q
+# the others wait for a process or a socket. Compiled tests are kept, or every worker would spend five seconds on that.
+PYTEST := env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 TIERED := $(PYTEST) -n $(or $(WORKERS),3) --dist worksteal --ignore=$(PEERS)
 
 .PHONY: help run quick test test-all test-peers nightly check format bench proof clean
