@@ -125,6 +125,7 @@ def records(said: str) -> list[str]:
     return rest.removeprefix("\n").removesuffix("\n").split("\n")
 
 
+@pytest.mark.slow
 def test_json_is_one_record_a_line_and_nobody_can_forge_one(tmp_path: Path) -> None:
     with logged(tmp_path, "json") as (process, http):
         count = sum(attempts(http, process.url, ERAS[n % 2], words) for n, words in enumerate(INJECTIONS.values()))

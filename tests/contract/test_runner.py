@@ -265,6 +265,7 @@ def test_a_platform_that_misbehaves_ends_with_a_card(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BEHAVIOURS.keys() - {"sends more than it promised"}))
+@pytest.mark.sampled(3)
 def test_what_is_no_platform_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with misbehaving(lambda peer, _asked: BEHAVIOURS[name](peer)) as url:
         assert main(["check", "--http", url, "--timeout", "0.3"]) == 2

@@ -134,7 +134,7 @@ READ_CELLS = [(platform, tool) for platform in ("platform", "T") for tool in REA
 
 
 @pytest.mark.parametrize(("platform", "tool"), READ_CELLS, ids=map("-".join, READ_CELLS))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 async def test_a_read_gets_its_own_answer_or_a_failure(
     platform: str, tool: str, tmp_path: Path, root: Path, subtests: pytest.Subtests
 ) -> None:

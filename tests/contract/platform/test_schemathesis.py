@@ -14,7 +14,6 @@ from contract.platform.store import Store
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import OPENAPI, Specification
 from tests.contract.targets import TOKEN, fetch
-from tests.tiers import by_tier
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
@@ -71,8 +70,9 @@ def schemathesis(folder: Path, url: str, config: str, *options: str) -> str:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_every_operation_answers_as_the_file_says(url: str, tmp_path: Path, specification: Specification) -> None:
-    told = schemathesis(tmp_path, url, APART, "--phases", by_tier("coverage", "coverage,fuzzing"))
+    told = schemathesis(tmp_path, url, APART, "--phases", "coverage,fuzzing")
     # All but the stream.
     assert f"Tested: {len(specification.operations()) - 1}\n" in told
 

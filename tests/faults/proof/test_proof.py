@@ -296,7 +296,11 @@ def test_figures_of_more_than_one_version_say_so(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("setup", "count"), [("platform", by_tier(40, 120)), ("platform, clients leave", by_tier(30, 80))]
+    ("setup", "count"),
+    [
+        pytest.param("platform", by_tier(40, 120), id="nobody leaves"),
+        pytest.param("platform, clients leave", 80, id="clients leave", marks=pytest.mark.slow),
+    ],
 )
 def test_a_small_run_of_writes_holds(setup: str, count: int) -> None:
     # So few writes meet so few stalls that each may last: on a busy machine a look, too, takes more than a second.

@@ -31,6 +31,8 @@ from tests.gateway.conftest import text_of
 from tests.gateway.upstream.platforms import ALL, Say, Wild, problem, says_foreign, says_home_page
 from tests.served import listening
 
+pytestmark = pytest.mark.not_quick
+
 CRASHED = "The gateway failed; its log says why."
 SECRET = "hunter2"
 PROBLEM = "application/problem+json"

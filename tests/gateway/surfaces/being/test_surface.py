@@ -13,6 +13,8 @@ from tests.gateway.conftest import House, Platforms, eventually, structured
 from tests.gateway.surfaces.being.beings import BREAD, IDS, answered, found, patrolled, refusal, scene, told
 from tests.served import raw_call
 
+pytestmark = pytest.mark.not_quick
+
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 LINE = (
     "[2026-04-14] Rin, Ken @ the old kitchen: Rin baked her first loaf of bread (feeling: I was proud of her) "
