@@ -8,10 +8,12 @@ PEERS  := tests/peers
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
-# Each tier of the tests has all of the one before it; tests/tiers.py says how. A third worker uses the time in which
-# the others wait for a process or a socket.
-PYTEST := env -u BRAINS_INGEST_ROOTS $(BIN)/python -m pytest -q
-TIERED := $(PYTEST) -n $(or $(WORKERS),3) --dist worksteal --ignore=$(PEERS)
+# Each tier of the tests has all of the one before it; tests/tiers.py says how. Three workers on two cores use the time
+# in which one waits for a process or a socket; what is quick hardly waits. Compiled tests are kept, or every worker
+# would spend five seconds on that.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
+PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
+TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
 .PHONY: help run quick test test-all test-peers nightly check format bench proof clean
 
@@ -22,7 +24,7 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 	@$(BIN)/brains-gateway serve
 
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
-	@TIER=quick $(TIERED) $(ARGS)
+	@TIER=quick $(TIERED) -n auto $(ARGS)
 
 test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
 	@TIER=test $(TIERED) $(ARGS)
@@ -33,7 +35,7 @@ test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hou
 test-peers: $(STAMP) $(PEERS)/node_modules/.installed ## Test with clients of other makes; needs Node 20 and npm
 	@$(PYTEST) $(PEERS) $(ARGS)
 
-nightly: $(STAMP) $(PEERS)/node_modules/.installed ## Everything, in full size: an hour or two; needs what test-peers needs
+nightly: $(STAMP) $(PEERS)/node_modules/.installed ## Everything, with more of it: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@$(PYTEST) $(PEERS) $(ARGS)
 	@# The page of the repository stays as it is: that is what `make proof` is for.

@@ -45,7 +45,8 @@ class Journey:
             self._begin(frame)
         if _OF_THE_CALL.get() is not self.start or self.start is None:
             return
-        if id(frame) not in self.seen:
+        is_new = id(frame) not in self.seen
+        if is_new:
             self.seen.add(id(frame))
             self.frames.append(frame)
         task = _task()
@@ -53,7 +54,7 @@ class Journey:
             # Another task that the call began: what waits for it is on the way too.
             self._before[task] = self._last
         self._last = way = [*self._before.get(task, []), *self._stack(frame)]
-        if name.endswith(_TRANSPORT) and frame.f_code.co_name == "handle_async_request":
+        if is_new and name.endswith(_TRANSPORT) and frame.f_code.co_name == "handle_async_request":
             self.requests.append(way)
 
     def _begin(self, frame: FrameType) -> None:

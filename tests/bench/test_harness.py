@@ -134,6 +134,7 @@ def test_the_chart_has_a_bar_for_every_figure_as_high_as_it_is() -> None:
     assert middle == pytest.approx((low + high) / 2)
 
 
+@pytest.mark.slow
 def test_callers_with_a_token_are_let_in_and_others_are_not(tmp_path: Path) -> None:
     with (
         login(tmp_path) as caller,

@@ -50,6 +50,7 @@ def noticed(done: Run[Any], breaks: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("peer", PLATFORMS, ids=lambda peer: peer.name)
+@pytest.mark.sampled(3)
 def test_a_broken_platform_is_caught(platform: ASGIApp, every: dict[str, Case], peer: Peer) -> None:
     caught(platform, peer, every, "a-test-token")
 

@@ -29,7 +29,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_a_broken_server_is_caught(gateway: Served, server: Server) -> None:
     surface = EVERY[server.breaks[0]].surface
     cases = [EVERY[name] for name in server.breaks]

@@ -125,6 +125,7 @@ def records(said: str) -> list[str]:
     return rest.removeprefix("\n").removesuffix("\n").split("\n")
 
 
+@pytest.mark.slow
 def test_json_is_one_record_a_line_and_nobody_can_forge_one(tmp_path: Path) -> None:
     with logged(tmp_path, "json") as (process, http):
         count = sum(attempts(http, process.url, ERAS[n % 2], words) for n, words in enumerate(INJECTIONS.values()))
@@ -146,11 +147,13 @@ def text_records(directory: Path, *names: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_text_with_line_breaks_in_it_stays_one_record_a_line(tmp_path: Path) -> None:
     lines = text_records(tmp_path, "line feed", "carriage return", "both", "a whole record", "a key and a value")
     assert [line for line in lines if not TEXT_RECORD.match(line)] == []
 
 
+@pytest.mark.slow
 def test_nothing_in_a_log_as_text_acts_on_a_terminal(tmp_path: Path) -> None:
     names = ("clear the screen", "title of the window", "line separator", "right to left", "one-byte escape")
     assert [line for line in text_records(tmp_path, *names) if ACTIVE.search(line)] == []

@@ -24,7 +24,7 @@ from contract.pipe import PipeSession
 from contract.report import Report
 from contract.rpc import HANDSHAKE, MODERN, Reply
 from tests.contract.servers import check_calls, check_command
-from tests.contract.test_runner import BEHAVIOURS, misbehaving
+from tests.contract.test_runner import BEHAVIOURS, misbehaving, patience
 from tests.served import listening
 
 SEARCH = """
@@ -156,13 +156,13 @@ def after_it_is_known(behave: Callable[[socket.socket], None]) -> Callable[[sock
 @pytest.mark.parametrize("name", BEHAVIOURS)
 def test_a_server_that_misbehaves_ends_with_a_card(name: str) -> None:
     with misbehaving(after_it_is_known(BEHAVIOURS[name])) as url:
-        has_a_card(check_calls(url, [case_of(SEARCH)] * 3, seconds=0.3), 3)
+        has_a_card(check_calls(url, [case_of(SEARCH)] * 3, seconds=patience(name)), 3)
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
 def test_what_is_no_server_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with misbehaving(lambda peer, _asked: BEHAVIOURS[name](peer)) as url:
-        assert main(["check", "--mcp", url, "--timeout", "0.3"]) == 2
+        assert main(["check", "--mcp", url, "--timeout", str(patience(name))]) == 2
     told = capsys.readouterr().out
     assert told.startswith(f"{url} is no server of MCP, or lets nobody in: ")
     assert told.endswith(".\nNo case was run, so nothing is known of the contract here.\n")

@@ -36,8 +36,11 @@ EVERY_WAY_IN: list[tuple[str, str, Era]] = [
 ]
 # What differs over stdio is the transport, which the cases of the contract and the pins try in `make test` too: the
 # same test body by a process of its own is worth its second and a half in `make test-all`.
+NOT_QUICK = [("embedded", "http", "legacy"), ("T", "http", "modern")]
 WAYS = [
-    pytest.param(way, marks=() if way == WAYS_IN[0] else pytest.mark.slow if "stdio" in way else pytest.mark.not_quick)
+    pytest.param(
+        way, marks=() if way == WAYS_IN[0] else pytest.mark.not_quick if way in NOT_QUICK else pytest.mark.slow
+    )
     for way in by_tier(WAYS_IN, WAYS_IN, EVERY_WAY_IN)
 ]
 PLATFORMS = [

@@ -27,7 +27,7 @@ WAYS_OUT = [
     ("http", "modern"),
     ("http", "legacy"),
     pytest.param("stdio", "modern", marks=pytest.mark.slow),
-    ("stdio", "legacy"),
+    pytest.param("stdio", "legacy", marks=pytest.mark.slow),
 ]
 by_every_way_out = pytest.mark.parametrize(("transport", "era"), WAYS_OUT)
 SAID = [{"role": "user", "content": f"message {n}"} for n in range(3)]
@@ -72,6 +72,7 @@ async def test_a_disconnect_does_not_cut_a_write_short(tmp_path: Path, era: Era)
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.sampled(2)
 async def test_a_cancel_over_stdio_closes_the_answer_stream(tmp_path: Path, era: Era) -> None:
     stream = SlowStream()
     platform = Scripted({"POST /v1/brains/main/ask": stream})
@@ -84,6 +85,7 @@ async def test_a_cancel_over_stdio_closes_the_answer_stream(tmp_path: Path, era:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.sampled(2)
 async def test_the_end_of_stdin_ends_the_process_and_sees_a_write_through(tmp_path: Path, era: Era) -> None:
     write = SlowWrite()
     platform = Scripted({"POST /v1/brains/main/documents": write})

@@ -119,6 +119,7 @@ async def test_processes_share_one_data_directory_and_write_at_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.sampled(2)
 def test_a_call_is_one_log_line_without_content_or_secrets(tmp_path: Path, era: Era) -> None:
     secret, content = "s3cret-token-of-the-caller", "the canary sings at dawn"
     with process(tmp_path, BRAINS_TOKEN=secret) as served, httpx.Client() as http:
@@ -186,6 +187,7 @@ def test_sigterm_ends_it_and_what_was_stored_stays(tmp_path: Path, workers: str)
         assert len(messages_of(found)[-1]["result"]["structuredContent"]["hits"]) == 1
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     acknowledged: list[str] = []
     for round_ in range(2):

@@ -188,6 +188,7 @@ def test_a_form_without_a_file_is_refused(
     assert answer.status_code == status
 
 
+@pytest.mark.slow
 def test_a_file_may_have_25_mebibytes(client: httpx.Client, brain: str, paths: Paths) -> None:
     # One word without end is cut into chunks too; few of them, so that this stays quick.
     full = b"\xc3\xa9" * 200_000 + b"\n" * (26_214_400 - 400_000)

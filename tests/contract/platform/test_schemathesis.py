@@ -70,6 +70,7 @@ def schemathesis(folder: Path, url: str, config: str, *options: str) -> str:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_every_operation_answers_as_the_file_says(url: str, tmp_path: Path, specification: Specification) -> None:
     told = schemathesis(tmp_path, url, APART, "--phases", "coverage,fuzzing")
     # All but the stream.

@@ -214,6 +214,7 @@ def test_two_processes_with_eight_threads_each_lose_nothing(data_dir: Path) -> N
 
 
 @pytest.mark.parametrize("moment", [40, 90, 150])
+@pytest.mark.sampled(3)
 def test_a_killed_process_loses_nothing_it_had_acknowledged(data_dir: Path, moment: int) -> None:
     process = writer(data_dir, "doomed", 4, 100_000)
     assert process.stdout is not None

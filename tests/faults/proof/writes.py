@@ -13,7 +13,7 @@ import httpx
 from tests.faults.faults import Kind
 from tests.faults.proof import stages
 from tests.faults.proof.clients import Clients
-from tests.faults.proof.gateways import gateways
+from tests.faults.proof.gateways import DEADLINE_SECONDS, gateways
 from tests.faults.proof.ledger import HEADERS, Judgement, Write, disordered, judge
 from tests.faults.proof.part import Part
 from tests.faults.proof.progress import Progress
@@ -117,7 +117,7 @@ def run(full: bool) -> Part:
     )
 
 
-def written(name: str, count: int, seed: int | None = None) -> Run:
+def written(name: str, count: int, seed: int | None = None, deadline: float = DEADLINE_SECONDS) -> Run:
     """So many writes in one of the set-ups, and the judgement of them."""
     setup, seed = SETUPS[name], count if seed is None else seed
     with tempfile.TemporaryDirectory(prefix="brains-proof-") as made:
@@ -127,7 +127,7 @@ def written(name: str, count: int, seed: int | None = None) -> Run:
         conversations = list(Workload(seed, directory / "files").conversations(count))
         writes = [write for conversation in conversations for write in conversation]
         with STAGES[setup.stage](directory) as stage, proxying(stage.url, weather.plan) as proxy:
-            with gateways(setup.gateways, proxy.url, directory) as running:
+            with gateways(setup.gateways, proxy.url, directory, deadline) as running:
                 urls = [gateway.url for gateway in running]
                 _warm(urls)
                 weather.fair = False

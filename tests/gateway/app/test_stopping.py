@@ -75,6 +75,7 @@ def posted(http: httpx.AsyncClient, served: Process, era: Era, tool: str, argume
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.sampled(2)
 async def test_a_write_under_way_is_answered_before_the_end(tmp_path: Path, workers: str, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -90,6 +91,7 @@ async def test_a_write_under_way_is_answered_before_the_end(tmp_path: Path, work
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.sampled(2)
 async def test_a_write_whose_caller_has_left_is_seen_through(tmp_path: Path, workers: str, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -152,6 +154,7 @@ def assert_cut(messages: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "sigint"])
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.sampled(2)
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path, workers: str, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -223,6 +226,7 @@ def called(era: Era, tool: str, arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.sampled(2)
 async def test_a_write_under_way_over_stdio_is_answered_before_the_end(tmp_path: Path, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings:
@@ -237,6 +241,7 @@ async def test_a_write_under_way_over_stdio_is_answered_before_the_end(tmp_path:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.sampled(2)
 async def test_a_write_over_stdio_that_was_cancelled_is_seen_through_before_the_end(tmp_path: Path, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings:
@@ -270,6 +275,7 @@ async def test_an_answer_over_stdio_goes_on_while_it_drains_and_is_then_cut(tmp_
 
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "sigint"])
+@pytest.mark.sampled(2)
 async def test_a_second_signal_over_stdio_ends_it_at_once(tmp_path: Path, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings:

@@ -55,6 +55,7 @@ def test_what_was_begun_is_seen_through_when_told_to_stop(tmp_path: Path) -> Non
         assert len(extracted(daemon)) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_taken_up_by_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

@@ -191,6 +191,7 @@ def test_without_an_allowance_nobody_is_limited_and_nobody_is_kept() -> None:
     assert not limits._uses
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_made_up_callers_take_no_more_memory_than_ten_thousand(limits: Limits) -> None:
     for n in range(_CALLERS):
         limits.count_call(f"made up {n}")

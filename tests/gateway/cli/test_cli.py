@@ -158,6 +158,7 @@ def test_a_token_without_a_url_is_refused_and_not_repeated(environment: dict[str
     assert "hunter2" not in said
 
 
+@pytest.mark.slow
 def test_listening_beyond_loopback_needs_a_token_and_an_empty_one_is_none(ran: Ran) -> None:
     assert complaint(ran["serve for all"], 2) == (
         "BRAINS_HOST is 0.0.0.0, which others can reach, and callers need no token: "
@@ -165,23 +166,27 @@ def test_listening_beyond_loopback_needs_a_token_and_an_empty_one_is_none(ran: R
     )
 
 
+@pytest.mark.slow
 def test_a_platform_beyond_loopback_needs_a_token_too(ran: Ran) -> None:
     said = complaint(ran["platform for all"], 2)
     assert said == "--host 0.0.0.0 can be reached by others: give a --token, or listen on 127.0.0.1."
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["port in use"], 1)
     fix = "stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
     assert re.fullmatch(r"Port \d+ is in use: " + re.escape(fix), said)
 
 
+@pytest.mark.slow
 def test_an_address_of_another_machine_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["address of another"], 1)
     assert said == "a..b is not an address of this machine: choose another with --host."
 
 
 @pytest.mark.parametrize("command", ["stdio", "platform"])
+@pytest.mark.slow
 def test_a_data_directory_that_cannot_be_is_one_sentence_and_exit_code_1(
     ran: Ran, directory: Path, command: str
 ) -> None:

@@ -50,6 +50,7 @@ def private_parts(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.sampled(2)
 def test_the_command_makes_rotates_and_lists_keys_and_shows_no_secret(tmp_path: Path, algorithm: str) -> None:
     path = tmp_path / "secrets" / "keys.json"
     spoken = [key(path, "create", "--algorithm", algorithm)]

@@ -54,6 +54,7 @@ def outcome(roots: Roots, path: str) -> bytes:
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.slow
 def test_in_20_000_reads_during_a_race_no_link_leads_out(root: Path) -> None:
     with racing(root) as race:
         tally = race.run(Roots([root]).read, ROUNDS)
@@ -66,6 +67,7 @@ def test_in_20_000_reads_during_a_race_no_link_leads_out(root: Path) -> None:
     assert tally.outcomes[b"file_not_allowed"]
 
 
+@pytest.mark.slow
 def test_a_reader_that_looks_first_meets_the_same_race(root: Path) -> None:
     """How often it is fooled is chance (`python -m tests.gateway.races` counts); that it can be is shown below."""
     with racing(root) as race:

@@ -30,6 +30,8 @@ from tests.gateway.conftest import text_of
 from tests.gateway.upstream.platforms import ALL, Say, Wild, problem, says_foreign, says_home_page
 from tests.served import listening
 
+pytestmark = pytest.mark.not_quick
+
 CRASHED = "The gateway failed; its log says why."
 SECRET = "hunter2"
 PROBLEM = "application/problem+json"
@@ -196,6 +198,7 @@ NO_OBJECT: dict[str, bytes] = {
 @EVERY_TOOL
 @pytest.mark.parametrize("answer", [*NO_JSON.values(), *NO_OBJECT.values()], ids=[*NO_JSON, *NO_OBJECT])
 @pytest.mark.sampled(5)
+@pytest.mark.not_quick
 async def test_what_is_no_json_object_is_an_error(tool: str, dialect: str, answer: bytes, tmp_path: Path) -> None:
     bad = Bad(answer)
     codes = ("upstream_error", "upstream_unavailable", "outcome_unknown", "stream_truncated")
@@ -360,6 +363,7 @@ WIRE: dict[str, tuple[bytes, str]] = {
 @EVERY_TOOL
 @pytest.mark.parametrize(("answer", "kind"), WIRE.values(), ids=WIRE)
 @pytest.mark.sampled(5)
+@pytest.mark.not_quick
 async def test_whatever_comes_over_the_wire_is_an_error_in_our_words(
     tool: str, dialect: str, answer: bytes, kind: str, tmp_path: Path
 ) -> None:

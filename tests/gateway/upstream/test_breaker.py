@@ -171,17 +171,17 @@ def test_where_callers_are_many_one_of_them_alone_does_not_open_it() -> None:
     clock = Clock()
     breaker = Breaker("read", clock, shared=True)
     for _ in range(40):
-        breaker.failed("noisy")
+        breaker.fail("noisy")
     assert not breaker.is_open
-    breaker.failed("other")
+    breaker.fail("other")
     assert breaker.is_open
 
 
 def test_where_callers_are_many_a_failure_of_long_ago_is_nobody_s() -> None:
     clock = Clock()
     breaker = Breaker("read", clock, shared=True)
-    breaker.failed("other")
+    breaker.fail("other")
     clock.now += 11
     for _ in range(40):
-        breaker.failed("noisy")
+        breaker.fail("noisy")
     assert not breaker.is_open

@@ -98,6 +98,7 @@ async def test_it_lets_somebody_in(provider: Provider, inbound: JwtInbound, make
 
 
 @pytest.mark.parametrize("make", [make for _reason, make in REFUSED.values()], ids=REFUSED.keys())
+@pytest.mark.sampled(5)
 def test_over_http_it_is_401(provider: Provider, served: Served, http: httpx.Client, make: Make) -> None:
     assert_refused(answer(http, served, f"Bearer {make(provider, time.time())}"))
 

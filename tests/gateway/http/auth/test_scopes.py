@@ -167,6 +167,7 @@ def headers(era: Era, said: str | None) -> dict[str, str]:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 @pytest.mark.parametrize("token", ["read", "foreign"])
+@pytest.mark.sampled(3)
 def test_no_wording_of_a_write_gets_past_a_token_that_may_not_write(
     gateway: Guarded, era: Era, token: str, body: str | bytes
 ) -> None:

@@ -137,6 +137,7 @@ def test_the_file_and_its_directory_are_for_the_owner_alone(tmp_path: Path) -> N
     assert stat.S_IMODE((data / "tokens.json").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_lose_no_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         tokens = dict(pool.map(lambda n: created(tmp_path, f"token {n}"), range(8)))

@@ -11,6 +11,8 @@ import pytest
 from tests.gateway.conftest import House, Platforms, eventually, house_of
 from tests.gateway.surfaces.being.beings import BREAD, IDS, TREE, Files, answered, found, patrolled, said, scene, told
 
+pytestmark = pytest.mark.not_quick
+
 NONE_BEFORE = "00000000-0000-5000-8000-000000000000"
 
 

@@ -13,6 +13,8 @@ from tests.gateway.conftest import House, Platforms, eventually, structured
 from tests.gateway.surfaces.being.beings import BREAD, IDS, answered, found, patrolled, refusal, scene, told
 from tests.served import raw_call
 
+pytestmark = pytest.mark.not_quick
+
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 LINE = (
     "[2026-04-14] Rin, Ken @ the old kitchen: Rin baked her first loaf of bread (feeling: I was proud of her) "
@@ -262,7 +264,7 @@ async def test_clusters_are_counted_without_dead_nodes(web_house: House) -> None
     assert "\nNodes (1 of 2):\n" in await told(web_house, "recall_memory", cluster_id=cluster_id, limit=1)
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 async def test_more_nodes_than_are_looked_at_are_said_to_be_more(web_house: House) -> None:
     for part in range(2):
         scenes = [scene(f"Loaf {n}", themes=["bread"]) for n in range(30 * part, 30 * part + 30)]

@@ -8,6 +8,8 @@ import pytest
 from tests.gateway.conftest import House, Platforms, house_of
 from tests.gateway.surfaces.being.beings import Files, answered, refusal, told
 
+pytestmark = pytest.mark.not_quick
+
 TARGETS = (
     *("preferences", "knowledge", "relationship", "partner_tools", "partner_map", "diary", "notes", "party_message"),
     *("partner_rules", "souls"),

@@ -242,6 +242,7 @@ NOT_STORED = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), NOT_STORED, ids=lambda value: ascii(value)[:50])
+@pytest.mark.sampled(3)
 async def test_a_bad_put_is_refused_in_the_words_of_the_contract(
     platforms: Any, arguments: dict[str, Any], message: str
 ) -> None:

@@ -156,6 +156,7 @@ async def test_what_a_persons_own_front_matter_says_of_a_memo_survives_a_record(
 
 
 @pytest.mark.parametrize("kind", HAND_WRITTEN)
+@pytest.mark.sampled(3)
 async def test_a_note_that_a_person_wrote_is_a_memo_too(one: Desk, kind: str) -> None:
     text, content, fields = HAND_WRITTEN[kind]
     await one.put(f"{FOLDER}/grease.md", text)
@@ -209,6 +210,7 @@ async def test_equals_are_ordered_by_age_also_at_the_edge(one: Desk) -> None:
         assert [m["created_at"][8:10] for m in await one.search("grease", limit=3)] == ["09", "07", "05"]
 
 
+@pytest.mark.slow
 async def test_the_limit_counts_memos_and_not_their_parts(one: Desk) -> None:
     """A long memo is many parts to a platform: it must not take the places of others."""
     paragraph = "Grease the pump. " + "Then wait for the pressure to settle and look at the gauge again. " * 14

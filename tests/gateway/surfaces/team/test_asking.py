@@ -62,6 +62,7 @@ async def remembered(client: Client[Any], **more: Any) -> CallToolResult:
 
 
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
+@pytest.mark.sampled(2)
 async def test_a_person_is_asked_and_their_answer_is_the_scope(served: Served, way: tuple[str, Era]) -> None:
     person = Person()
     async with client_of(served, way, person) as client:
@@ -83,6 +84,7 @@ async def test_a_person_is_asked_and_their_answer_is_the_scope(served: Served, w
 
 
 @pytest.mark.parametrize("way", [*WAYS, ("http", "legacy")], ids="-".join)
+@pytest.mark.sampled(2)
 async def test_who_cannot_be_asked_is_told_the_scopes(served: Served, way: tuple[str, Era]) -> None:
     async with client_of(served, way, None) as client:
         result = await remembered(client)
@@ -168,6 +170,7 @@ async def test_a_policy_without_a_project_asks(tmp_path: Path) -> None:
         assert len(person.asked) == 1
 
 
+@pytest.mark.slow
 async def test_the_project_of_the_environment_is_asked_about_over_stdio(tmp_path: Path) -> None:
     environment = {"BRAINS_DATA_DIR": str(tmp_path), "BRAINS_PROJECT": "apollo", "BRAINS_ACTOR": "ada@example.com"}
     plain = stdio_client("legacy", Path(os.getcwd()), surface="team", **environment)

@@ -174,6 +174,7 @@ ROUTE_FIRST: dict[str, Say] = {
 @pytest.mark.parametrize("no_brain", [says_no_brain, says_no_such_brain, says_foreign])
 @pytest.mark.parametrize("no_route", ROUTE_FIRST.values(), ids=ROUTE_FIRST)
 @pytest.mark.sampled(5)
+@pytest.mark.not_quick
 async def test_a_route_that_is_not_there_is_told_from_a_brain_that_is_not(
     dialect: str, no_route: Say, no_brain: Say
 ) -> None:
@@ -230,6 +231,7 @@ BRAIN_FIRST: dict[str, tuple[Say, Say, bool]] = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("no_brain", "no_route", "blurred"), BRAIN_FIRST.values(), ids=BRAIN_FIRST)
 @pytest.mark.sampled(3)
+@pytest.mark.not_quick
 async def test_where_brains_are_looked_up_first_one_that_exists_is_asked(
     dialect: str, no_brain: Say, no_route: Say, blurred: bool
 ) -> None:
@@ -318,6 +320,7 @@ NO_PLATFORM: dict[str, Say] = {
 
 
 @pytest.mark.parametrize("everywhere", NO_PLATFORM.values(), ids=NO_PLATFORM)
+@pytest.mark.not_quick
 async def test_what_is_no_brains_platform_gives_an_error_and_no_verdict(everywhere: Say) -> None:
     platform = Wild(everywhere=everywhere)
     with listening(platform.app()) as url:
