@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from fastmcp import FastMCP
+from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,10 +17,10 @@ from gateway.http.admission import Admission
 from gateway.http.auth.access import Access, Resource
 from gateway.http.auth.inbound import Inbound
 from gateway.http.auth.stepup import StepUp
-from gateway.http.guard import HostGuard, StripHeaders
 from gateway.http.mcp_path import McpPath
 from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
+from gateway.http.strip_headers import StripHeaders
 from gateway.mcp.sdk import http_app_of, raise_body_cap
 
 _MCP_PATH: Final = "/mcp"
@@ -86,7 +87,7 @@ def endpoint(
     told = {name: mount.unauthorized for name, mount in mounts.items()}
     app = Access(app, door.inbound, door.resource, door.limits, told, needs_token=door.needs_token)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
-    app = HostGuard(app, options.allowed_hosts, options.allowed_origins)
+    app = HostOriginGuardMiddleware(app, options.allowed_hosts, options.allowed_origins, mode="strict")
     app = Public(app, door.ready, door.resource, door.keys)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
