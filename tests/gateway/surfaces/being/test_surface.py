@@ -339,7 +339,7 @@ async def test_a_url_that_names_two_beings_means_none_of_them(platforms: Platfor
     async with httpx.AsyncClient(trust_env=False) as http:
         refused = await http.post(platforms("embedded").url + path, **raw_call("modern", "get_context", {}))
     assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
-    assert "names two beings" in refused.json()["message"]
+    assert "names two brains" in refused.json()["message"]
 
 
 @pytest.mark.parametrize("path", ["/being/mcp/nowhere", "/being/mcp?being_id=nowhere"])
