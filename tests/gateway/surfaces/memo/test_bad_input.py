@@ -12,6 +12,8 @@ from tests.gateway.conftest import House
 from tests.gateway.surfaces.memo.memos import PROJECT, error_of, memos_of
 from tests.served import messages_of, raw_call
 
+pytestmark = pytest.mark.not_quick
+
 SEARCH, RECORD = "memoai_memo_search", "memoai_memo_record"
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     (SEARCH, {}, "Missing required parameter: query"),

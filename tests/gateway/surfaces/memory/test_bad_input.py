@@ -13,6 +13,8 @@ from tests.gateway.conftest import Agent, code_of, structured, text_of
 from tests.served import Era, Served, messages_of, raw_call
 from tests.tiers import nth
 
+pytestmark = pytest.mark.not_quick
+
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "bad-ids.json").read_text(encoding="utf-8"))
 # Ids that look odd and are none the less plain names.
 FINE_AS_ID = {"con", "nul.md"}

@@ -6,6 +6,8 @@ import pytest
 
 from tests.gateway.conftest import House, code_of, structured
 
+pytestmark = pytest.mark.not_quick
+
 LEAST: dict[str, dict[str, Any]] = {
     "memory_remember": {"content": "x", "type": "status", "scope": "global"},
     "memory_recall": {},

@@ -10,6 +10,8 @@ from mcp_types import ResourceTemplateReference, TextResourceContents
 
 from tests.gateway.conftest import House, structured
 
+pytestmark = pytest.mark.not_quick
+
 TEMPLATE = ResourceTemplateReference(type="ref/resource", uri="memory://{scope}")
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.gateway.conftest import PLATFORMS, House, Platforms, code_of, house_of, structured, text_of
 
+pytestmark = pytest.mark.not_quick
+
 TYPES = ["decision", "convention", "constraint", "open_question", "glossary", "status"]
 ENTRY = {"id", "scope", "type", "content", "author", "created_at", "updated_at"}
 

@@ -35,6 +35,8 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
+pytestmark = pytest.mark.not_quick
+
 SOON = Deadlines(probe=2, connect=2)
 SEARCH = {"brain": "notes", "query": "x"}
 
