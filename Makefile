@@ -15,7 +15,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2
 PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run quick test test-all test-peers nightly check format bench proof clean
+.PHONY: help run quick test test-all test-peers nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,11 @@ nightly: $(STAMP) $(PEERS)/node_modules/.installed ## Everything, with more of i
 	@# The page of the repository stays as it is: that is what `make proof` is for.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 
+coverage: $(STAMP) ## Branch coverage of make test; tests/COVERAGE.md says what is not reached, and why
+	@TIER=test env -u BRAINS_INGEST_ROOTS $(BIN)/coverage run -m pytest -q -n $(WORKERS) --ignore=$(PEERS) $(ARGS)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
+
 check: $(STAMP) ## Lint and type-check
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -57,7 +62,7 @@ proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and 
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json

@@ -87,7 +87,10 @@ def _table(head: str, now: Seconds, earlier: Seconds | None, count: int | None =
     """What took longest in either run; what takes less than half a second is not worth a line."""
     before = earlier or {}
     names = sorted({**before, **now}, key=lambda name: -max(now.get(name, 0.0), before.get(name, 0.0)))
-    rows = [[f"`{_short(name)}`", *([_told(before, name)] if earlier is not None else []), _told(now, name)] for name in names]
+    rows = [
+        [f"`{_short(name)}`", *([_told(before, name)] if earlier is not None else []), _told(now, name)]
+        for name in names
+    ]
     worth = [row for row in rows if any(cell not in {"-", "0.0"} for cell in row[1:])][:count]
     heads = [head, *(["before, s"] if earlier is not None else []), "s"]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *worth]
