@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from gateway.config.settings import PREFIX, Settings
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.catalog import SURFACES
-from gateway.upstream.dialects.daemon import DAEMON
-from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.dialects.catalog import DIALECTS
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), ROOT / "contract" / "README.md")
@@ -73,10 +72,10 @@ def errors_table() -> str:
 
 def routes_table() -> str:
     """How each dialect spells each operation."""
-    operations = dict.fromkeys((*PLATFORM.routes, *DAEMON.routes))
-    rows = ["| Operation | `platform` | `daemon` |", "|---|---|---|"]
+    operations = dict.fromkeys(operation for dialect in DIALECTS.values() for operation in dialect.routes)
+    rows = [f"| Operation | {' | '.join(f'`{name}`' for name in DIALECTS)} |", "|---" * (1 + len(DIALECTS)) + "|"]
     for operation in operations:
-        found = (dialect.routes.get(operation) for dialect in (PLATFORM, DAEMON))
+        found = (dialect.routes.get(operation) for dialect in DIALECTS.values())
         spelled = (f"`{route.name}`" if route is not None else "–" for route in found)
         rows.append(f"| {str(operation).replace('_', ' ')} | {' | '.join(spelled)} |")
     return "\n".join(rows)

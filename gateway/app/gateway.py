@@ -39,7 +39,7 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
 from gateway.upstream.deadlines import Deadlines
-from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
@@ -274,6 +274,6 @@ def _deadlines(settings: Settings) -> Deadlines:
 
 def _dialects(settings: Settings) -> tuple[Dialect, ...]:
     """The dialects the platform may speak; of the embedded brain that is known."""
-    if settings.upstream_url is None or settings.dialect == "platform":
+    if settings.upstream_url is None:
         return (PLATFORM,)
-    return (DAEMON,) if settings.dialect == "daemon" else (PLATFORM, DAEMON)
+    return tuple(DIALECTS.values()) if settings.dialect == "auto" else (DIALECTS[settings.dialect],)

@@ -1,4 +1,4 @@
-"""One method per operation on a brain. What every surface speaks to; it keeps no data."""
+"""What every surface speaks to: `serve` for any chain, and a method where that needs more. It keeps no data."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

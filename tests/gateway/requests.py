@@ -27,8 +27,7 @@ from gateway.surfaces.kv.surface import Kv
 from gateway.surfaces.memo import schema as memo_schema
 from gateway.surfaces.memo.surface import Memo
 from gateway.upstream.credentials import Endpoint
-from gateway.upstream.dialects.daemon import DAEMON
-from gateway.upstream.dialects.platform import PLATFORM
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.pipeline import Upstream
 from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
 from tests.served import listening
@@ -38,7 +37,7 @@ BEGIN, END = "<!-- requests: generated -->", "<!-- requests: end -->"
 URL = "https://example.com/otters"
 NOTE = "# Otters\n\nOtters hold hands while they sleep."
 SAID = [{"role": "user", "content": "I prefer tea."}, {"role": "assistant", "content": "Noted."}]
-DIALECTS = ("platform", "daemon", "daemon, no ingest by URL")
+COLUMNS = ("platform", "daemon", "daemon, no ingest by URL")
 
 Do = Callable[[Brain, Call], Awaitable[object]]
 
@@ -162,7 +161,7 @@ async def brain_on(url: str, folder: Path) -> AsyncIterator[Brain]:
     async def endpoint() -> Endpoint:
         return Endpoint(url)
 
-    upstream = Upstream((PLATFORM, DAEMON), endpoint)
+    upstream = Upstream(tuple(DIALECTS.values()), endpoint)
     try:
         yield Brain(upstream, roots=Roots((folder,)), fetch=fetched_here, default="b")
     finally:
@@ -207,8 +206,8 @@ async def counted(dialect: str) -> dict[str, tuple[int, int]]:
 
 
 async def table() -> str:
-    columns = [await counted(dialect) for dialect in DIALECTS]
-    rows = [f"| Tool | {' | '.join(DIALECTS)} |", "|---" * (1 + len(DIALECTS)) + "|"]
+    columns = [await counted(dialect) for dialect in COLUMNS]
+    rows = [f"| Tool | {' | '.join(COLUMNS)} |", "|---" * (1 + len(COLUMNS)) + "|"]
     rows += [f"| {name} | {' | '.join(_cell(*column[name]) for column in columns)} |" for name in CASES]
     return "\n".join(rows)
 

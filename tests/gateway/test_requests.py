@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gateway.requests import DIALECTS, PAGE, counted, table, with_table
+from tests.gateway.requests import COLUMNS, PAGE, counted, table, with_table
 
 # Tools and the most requests they may make on a daemon, until they are answered.
 BUDGETS = {
@@ -19,7 +19,7 @@ async def test_the_table_in_the_documentation_is_what_is_counted() -> None:
     assert with_table(text, await table()) == text, "run: .venv/bin/python -m tests.gateway.requests"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[:2])
+@pytest.mark.parametrize("dialect", COLUMNS[:2])
 async def test_budgets_are_kept(dialect: str) -> None:
     counts = await counted(dialect)
     assert {name: counts[name][0] for name in BUDGETS if counts[name][0] > BUDGETS[name]} == {}

@@ -118,7 +118,7 @@ class Detector:
     async def _find_out(self, call: Call) -> Verdict:
         """One search for all who wait; it goes on when the one who began it leaves."""
         if self._running is None:
-            self._running = asyncio.ensure_future(Search(self._dialects, self._probe, call, self._clock).verdict())
+            self._running = asyncio.ensure_future(Round(self._dialects, self._probe, call, self._clock).verdict())
             self._running.add_done_callback(self._end)
         return await asyncio.shield(self._running)
 
@@ -135,7 +135,7 @@ class Detector:
             self.known.until = self._clock() + _PROVISIONAL_SECONDS
 
 
-class Search:
+class Round:
     """One round of detection."""
 
     def __init__(self, dialects: Sequence[Dialect], probe: Prober, call: Call, clock: Callable[[], float]) -> None:
@@ -163,7 +163,7 @@ class Search:
         answers = await self._try_all(ghost, (route for dialect in self._dialects for route in _probed(dialect)))
         there = {name for name, answer in answers.items() if _is_there(answer, nowhere)}
         is_missed = any(_misses_the_brain(answers[name]) for name in there)
-        if is_missed or (there and _first_id(brains or []) is None):
+        if is_missed or (there and self._first_id(brains or []) is None):
             return self._judge(brains, there, answers, nowhere)
         if not there:
             _raise_if_gated(answers)
@@ -175,7 +175,7 @@ class Search:
 
     async def _on_a_brain(self, brains: list[JsonObject] | None) -> Verdict:
         """What a brain that exists shows, asked for nothing that changes it."""
-        if (brain := _first_id(brains or [])) is None:
+        if (brain := self._first_id(brains or [])) is None:
             soon = self._clock() + _PROVISIONAL_SECONDS
             return Verdict(self._dialect(set(), brains), clock=self._clock, until=soon)
         nowhere = await self._nowhere(brain)
@@ -242,6 +242,13 @@ class Search:
             self._requests += 1
             return await self._probe(self._call, method, path)
 
+    def _first_id(self, brains: list[JsonObject]) -> str | None:
+        for brain in brains:
+            found = next(filter(None, (brain.get(dialect.brain_key) for dialect in self._dialects)), None)
+            if isinstance(found, str) and found not in {".", ".."}:
+                return found
+        return None
+
     def _dialect(
         self, there: set[str], brains: list[JsonObject] | None, nowhere: frozenset[Fingerprint] = frozenset()
     ) -> Dialect:
@@ -304,11 +311,3 @@ def _raise_if_gated(answers: "dict[str, Answer | GatewayError]") -> None:
             raise answer
         if not _is_evidence(answer[0]):
             raise from_refusal(Op.LIST_BRAINS, answer[0], problem_of(*answer))
-
-
-def _first_id(brains: list[JsonObject]) -> str | None:
-    for brain in brains:
-        found = brain.get("id") or brain.get("brainId")
-        if isinstance(found, str) and found not in {".", ".."}:
-            return found
-    return None

@@ -32,9 +32,10 @@ Decoder = Callable[[JsonValue, Args], JsonValue]
 Reframe = Callable[[Frames], Frames]
 
 
-def as_json(*names: str) -> Encoder:
-    """Send these arguments, where given, as a JSON object."""
-    return lambda args: Body(json={name: args[name] for name in names if args.get(name) is not None})
+def as_json(*names: str, **renamed: str) -> Encoder:
+    """Send these arguments, where given, as a JSON object: `as_json("top_k", q="query")` sends `query` as `q`."""
+    keys = {**dict(zip(names, names, strict=True)), **renamed}
+    return lambda args: Body(json={key: args[name] for key, name in keys.items() if args.get(name) is not None})
 
 
 def as_query(**names: str) -> Encoder:
@@ -95,7 +96,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one kind of platform spells operations. An operation that is not in the table is absent."""
+    """How one kind of platform spells operations. An operation that is not in the table is absent.
+
+    So a dialect whose search cannot sort leaves `SORTED_SEARCH` out, and the gateway sorts. All dialects share the
+    routes of `store.py`.
+    """
 
     name: str
     routes: Mapping[Op, Route]

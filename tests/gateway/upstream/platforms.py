@@ -27,6 +27,7 @@ from gateway.operations.table import JsonObject, Op, Probe
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.detect.verdict import Verdict
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
@@ -35,7 +36,7 @@ from gateway.upstream.wire.transport import pooled_client
 from tests.daemons.fake import FakeDaemon
 
 PLATFORM_URL = "http://platform.example"
-BOTH = (PLATFORM, DAEMON)
+BOTH = tuple(DIALECTS.values())
 LIST = "GET /v1/brains"
 BRAIN = "/v1/brains/{brain}"
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD"]

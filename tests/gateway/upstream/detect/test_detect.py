@@ -16,6 +16,7 @@ from gateway.operations.caller import Call
 from gateway.operations.table import Op
 from gateway.upstream.detect.detector import _probed_empty
 from gateway.upstream.detect.verdict import Verdict
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon, G, T, Traits, Y
@@ -51,11 +52,11 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
-HARMLESS = frozenset(route.name for route in _probed_empty((PLATFORM, DAEMON)))
+HARMLESS = frozenset(route.name for route in _probed_empty(DIALECTS.values()))
 LESS = names_of(PLATFORM) - {f"POST {BRAIN}/compile", f"POST {BRAIN}/recall", f"POST {BRAIN}/documents/ingest/url"}
 # The daemons compile nothing, and recall in a way that nothing here uses.
 DAEMONS = names_of(DAEMON) - {f"POST {BRAIN}/compile"} | {f"POST {BRAIN}/recall"}
-DIALECTS = {"platform": names_of(PLATFORM), "daemon": DAEMONS}
+ROUTES = {"platform": names_of(PLATFORM), "daemon": DAEMONS}
 KEYS = {"platform": "id", "daemon": "brainId"}
 
 
@@ -64,7 +65,7 @@ def found(verdict: Verdict) -> tuple[str, frozenset[str], frozenset[str]]:
 
 
 def wild(dialect: str, **said: Any) -> Wild:
-    return Wild(DIALECTS[dialect], key=KEYS[dialect], **said)
+    return Wild(ROUTES[dialect], key=KEYS[dialect], **said)
 
 
 @pytest.mark.parametrize("traits", [T, Y, G], ids=lambda traits: traits.name)
@@ -170,7 +171,7 @@ ROUTE_FIRST: dict[str, Say] = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 @pytest.mark.parametrize("no_brain", [says_no_brain, says_no_such_brain, says_foreign])
 @pytest.mark.parametrize("no_route", ROUTE_FIRST.values(), ids=ROUTE_FIRST)
 @pytest.mark.sampled(5)
@@ -182,7 +183,7 @@ async def test_a_route_that_is_not_there_is_told_from_a_brain_that_is_not(
     before = picture(platform.brains)
     with listening(platform.app()) as url:
         verdict = await verdict_on(url)
-    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+    assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
     assert not verdict.blurred
     assert (picture(platform.brains), len(platform.requests)) == (before, STAGE_ONE)
 
@@ -199,22 +200,22 @@ async def test_a_route_that_another_method_has_is_not_there() -> None:
     assert found(verdict) == ("platform", LESS, ALL - LESS)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 async def test_a_platform_behind_a_prefix_may_say_the_path_without_it(dialect: str) -> None:
     platform = wild(dialect, no_route=says_inner_path, prefix="/api")
     with listening(platform.app()) as url:
         verdict = await verdict_on(url + "/api")
-    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+    assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 async def test_a_platform_behind_a_proxy_may_say_a_path_that_nobody_sent(dialect: str) -> None:
     def no_route(request: Any) -> Response:
         return problem(404, f"no route for {request.method} /internal/{request.url.path.split('/', 4)[-1]}")
 
     with listening(wild(dialect, no_route=no_route).app()) as url:
         verdict = await verdict_on(url)
-    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+    assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
 
 
 BRAIN_FIRST: dict[str, tuple[Say, Say, bool]] = {
@@ -228,7 +229,7 @@ BRAIN_FIRST: dict[str, tuple[Say, Say, bool]] = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 @pytest.mark.parametrize(("no_brain", "no_route", "blurred"), BRAIN_FIRST.values(), ids=BRAIN_FIRST)
 @pytest.mark.sampled(3)
 @pytest.mark.not_quick
@@ -239,13 +240,13 @@ async def test_where_brains_are_looked_up_first_one_that_exists_is_asked(
     before = picture(platform.brains)
     with listening(platform.app()) as url:
         verdict = await verdict_on(url)
-    there = HARMLESS & DIALECTS[dialect]
+    there = HARMLESS & ROUTES[dialect]
     assert found(verdict) == (dialect, there, HARMLESS - there)
     assert verdict.blurred is blurred
     assert (picture(platform.brains), len(platform.requests)) == (before, STAGE_ONE + STAGE_TWO)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 async def test_where_some_routes_look_at_the_body_first_the_others_are_not_taken_for_absent(dialect: str) -> None:
     """Frameworks check a body before the handler looks for the brain, and word both kinds of 404 alike."""
     early = {f"POST {BRAIN}/ask", f"POST {BRAIN}/documents/append"}
@@ -254,19 +255,19 @@ async def test_where_some_routes_look_at_the_body_first_the_others_are_not_taken
     before = picture(platform.brains)
     with listening(platform.app()) as url:
         verdict = await verdict_on(url)
-    there = HARMLESS & DIALECTS[dialect] | early
+    there = HARMLESS & ROUTES[dialect] | early
     assert found(verdict) == (dialect, there, HARMLESS - there)
     assert verdict.blurred
     assert (picture(platform.brains), len(platform.requests)) == (before, STAGE_ONE + STAGE_TWO)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 @pytest.mark.parametrize("status", [200, 400, 422])
 async def test_a_platform_that_refuses_no_brain_is_known_by_what_it_takes(dialect: str, status: int) -> None:
     platform = wild(dialect, no_brain=lambda _request: JSONResponse({"hits": []}, status), brains={})
     with listening(platform.app()) as url:
         verdict = await verdict_on(url)
-    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+    assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
 
 
 @pytest.mark.parametrize("bad_id", [".", "..", "", 7, None])
@@ -294,12 +295,12 @@ async def test_without_any_brain_to_ask_the_verdict_is_for_a_moment_only() -> No
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ROUTES)
 async def test_a_platform_need_not_list_its_brains(dialect: str, status: int) -> None:
     platform = wild(dialect, says={LIST: lambda _request: JSONResponse({"detail": "no"}, status)})
     with listening(platform.app()) as url:
         verdict = await verdict_on(url)
-    assert found(verdict) == (dialect, DIALECTS[dialect], ALL - DIALECTS[dialect])
+    assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
 
 
 NO_PLATFORM: dict[str, Say] = {

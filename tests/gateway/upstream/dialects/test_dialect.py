@@ -3,12 +3,14 @@
 import json
 import string
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
+from gateway.config.settings import Settings
 from gateway.operations.table import Op, Upload
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import (
     Body,
@@ -28,7 +30,7 @@ from gateway.upstream.dialects.store import STORE
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 BAD_IDS: list[str] = json.loads((VECTORS / "bad-ids.json").read_text(encoding="utf-8"))
-WITH_IDS = [route for dialect in (PLATFORM, DAEMON) for route in dialect.routes.values() if "{" in route.path]
+WITH_IDS = [route for dialect in DIALECTS.values() for route in dialect.routes.values() if "{" in route.path]
 # What platforms of the other kind need, and what is the gateway's own to do.
 NOT_CANONICAL = {Op.CREATE_BARE_BRAIN, Op.INGEST_TEXT, Op.EXTRACT, Op.REFLECT, Op.FETCH_PAGE}
 
@@ -98,7 +100,7 @@ def test_every_operation_but_our_own_has_a_route_in_some_dialect() -> None:
     assert set(PLATFORM.routes) | set(DAEMON.routes) == set(Op) - {Op.FETCH_PAGE}
 
 
-@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
 def test_every_dialect_keeps_documents_by_the_same_routes(dialect: Dialect) -> None:
     assert {op: dialect.routes[op] for op in STORE} == dict(STORE)
 
@@ -108,7 +110,7 @@ def test_paths_have_no_other_placeholders_than_ids(route: Route) -> None:
     assert placeholders(route) in (["brain"], ["brain", "session_id"])
 
 
-@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
 def test_what_is_got_is_read_and_what_is_put_is_not(dialect: Dialect) -> None:
     for op, route in dialect.routes.items():
         assert op.reads or route.method != "GET"
@@ -176,3 +178,13 @@ def test_what_is_no_json_is_a_value_error(text: bytes | str) -> None:
 def test_a_number_that_is_too_large_to_pass_on_is_no_json(text: str) -> None:
     with pytest.raises(ValueError, match="is not JSON"):
         parse_json(text)
+
+
+def test_the_setting_knows_every_dialect() -> None:
+    assert get_args(Settings.model_fields["dialect"].annotation) == ("auto", *DIALECTS)
+
+
+def test_arguments_may_have_another_name_in_json() -> None:
+    encode = as_json("top_k", q="query")
+    assert encode({"query": "otters", "top_k": 3, "scope": "all"}).json == {"q": "otters", "top_k": 3}
+    assert encode({"query": "otters"}).json == {"q": "otters"}
