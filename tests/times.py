@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
-SLOWEST = 20
+SLOWEST, LONGEST_NAME = 20, 90
 Seconds: TypeAlias = dict[str, float]
 
 
@@ -87,11 +87,19 @@ def _table(head: str, now: Seconds, earlier: Seconds | None, count: int | None =
     """What took longest in either run; what takes less than half a second is not worth a line."""
     before = earlier or {}
     names = sorted({**before, **now}, key=lambda name: -max(now.get(name, 0.0), before.get(name, 0.0)))
-    rows = [[f"`{name}`", *([_told(before, name)] if earlier is not None else []), _told(now, name)] for name in names]
+    rows = [
+        [f"`{_short(name)}`", *([_told(before, name)] if earlier is not None else []), _told(now, name)]
+        for name in names
+    ]
     worth = [row for row in rows if any(cell not in {"-", "0.0"} for cell in row[1:])][:count]
     heads = [head, *(["before, s"] if earlier is not None else []), "s"]
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *worth]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _short(name: str) -> str:
+    plain = name.replace("`", "'").replace("|", "/")
+    return plain if len(plain) <= LONGEST_NAME else f"{plain[: LONGEST_NAME - 1]}…"
 
 
 def _told(seconds: Seconds, name: str) -> str:
