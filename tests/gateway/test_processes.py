@@ -73,7 +73,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def wait_until(condition: Any, complaint: str, seconds: float = 100) -> None:
+def wait_until(condition: Any, complaint: str, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, complaint
