@@ -230,7 +230,7 @@ def _ended(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text.strip(), ensure_ascii=False)
+    return json.dumps(text.strip(" \t"), ensure_ascii=False)
 
 
 def _text(value: JsonValue) -> str | None:

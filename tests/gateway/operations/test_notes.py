@@ -65,6 +65,7 @@ def document(**other: Any) -> dict[str, Any]:
 
 @UNHURRIED
 @given(documents)
+@example({"title": "0\xa0", "content": "x", "tags": []})
 @example({"title": "x", "content": "\n\n\nx\n\n", "tags": []})
 @example({"title": "x", "content": "\r\n---\r\nx", "tags": []})
 def test_what_is_rendered_is_read_again(wanted: dict[str, Any]) -> None:
