@@ -97,9 +97,12 @@ class Call:
 
     @property
     def route(self) -> str | None:
-        """The route that served it; where nothing has, the last that was tried. A look at the list does not count."""
-        if self.served_by is not None:
-            return self.routes.get(self.served_by)
+        """The route of the step that served it. Where that was not taken, the last that was, but for a look at the list.
+
+        A step may find that what it would write is there already, and write nothing.
+        """
+        if self.served_by in self.routes:
+            return self.routes[self.served_by]
         tried = [name for op, name in self.routes.items() if op is not Op.LIST_BRAINS] or [*self.routes.values()]
         return tried[-1] if tried else None
 

@@ -120,7 +120,7 @@ def world(dialect: str, folder: Path) -> Iterator[World]:
         kept += records
     with _platform(dialect, folder) as upstream:
         settings = {"auth": "tokens", "tokens_file": path, "single_tenant": True, "calls_per_second": 1e6}
-        with serving(folder / "data", None, upstream_url=upstream, surfaces=SURFACES, **settings) as served:
+        with serving(folder / "data", None, upstream_url=upstream, surfaces=tuple(SURFACES), **settings) as served:
             loop = asyncio.new_event_loop()
             http = httpx.AsyncClient(trust_env=False, timeout=60)
             try:
