@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 from gateway.app.gateway import Gateway
 from gateway.config import signing_keys, token_file
 from gateway.config.settings import load
+from gateway.http.auth import tokens
 from gateway.http.endpoint import HttpOptions, Mount, endpoint
 from gateway.operations.caller import Principal
 from gateway.operations.names import caller_name
@@ -59,7 +60,7 @@ class Person:
         return f"canary-{name_of(self.tenant)}"
 
     def principal(self, auth: Auth) -> Principal:
-        issuer = PROVIDER if auth == "jwt" else ISSUER
+        issuer = PROVIDER if auth == "jwt" else tokens.ISSUER
         return Principal(issuer=issuer, subject=self.subject, client=self.client, org=self.org)
 
 
