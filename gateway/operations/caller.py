@@ -97,7 +97,7 @@ class Call:
 
     @property
     def route(self) -> str | None:
-        """The route of the step that served it. Where that was not taken, the last that was, but for a look at the list.
+        """The route of the step that served it; where that was not taken, the last that was. Looks at the list are not.
 
         A step may find that what it would write is there already, and write nothing.
         """
