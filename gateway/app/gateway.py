@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +11,7 @@ import httpx
 import structlog
 from fastmcp import FastMCP
 from fastmcp.exceptions import ResourceError
+from fastmcp.tools import Tool
 from mcp.server.request_state import RequestStateSecurity
 
 from gateway import __version__
@@ -29,7 +30,7 @@ from gateway.http.auth.tokens import Tokens
 from gateway.http.endpoint import Door
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
-from gateway.mcp.run import require, tell_http
+from gateway.mcp.run import require, tell_http, tools_of
 from gateway.mcp.sdk import server_of
 from gateway.mcp.surface import Options, Surface
 from gateway.operations import scopes
@@ -94,9 +95,10 @@ class Gateway:
         first = self._settings.first_surface
         return [self.surface(name) for name in (first, *(n for n in self._settings.surfaces if n != first))]
 
-    def server(self, surface: Surface) -> FastMCP:
+    def server(self, surface: Surface, tools: Sequence[Tool] | None = None) -> FastMCP:
         """An MCP server for one surface, with the report of what it can do."""
-        mcp = server_of(surface, __version__, _state_security(self._settings))
+        security = _state_security(self._settings)
+        mcp = server_of(surface, tools_of(surface) if tools is None else tools, __version__, security)
 
         @mcp.resource(
             URI,

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 
 from gateway.mcp.request import current_caller
 from gateway.mcp.result import Result
-from gateway.mcp.run import SurfaceTool, tools_of
+from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
 
 
@@ -53,9 +53,8 @@ class Server(FastMCP):
         return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
 
 
-def server_of(surface: Surface, version: str, security: RequestStateSecurity | None) -> FastMCP:
+def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: RequestStateSecurity | None) -> FastMCP:
     """An MCP server for one surface, without FastMCP's detours."""
-    tools = tools_of(surface)
     mcp = Server(
         "brains-gateway",
         instructions=surface.instructions,

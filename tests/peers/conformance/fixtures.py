@@ -1,6 +1,7 @@
 """A surface for tests alone: the prompts and resources that the conformance suite asks for, and its tools."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fastmcp import Context, FastMCP
@@ -31,9 +32,6 @@ class FixtureSurface(Surface):
     name: ClassVar[str] = "fixtures"
     instructions: ClassVar[str] = "For the conformance suite."
 
-    def tools(self) -> list[Tool]:
-        return [*content_tools.tools(), *asking_tools.tools()]
-
     def add_to(self, mcp: FastMCP) -> None:
         _add_resources(mcp)
         _add_prompts(mcp)
@@ -48,10 +46,13 @@ class FixtureSurface(Surface):
 
 
 class FixtureGateway(Gateway):
-    """The gateway as it is, but for the surface."""
+    """The gateway as it is, but for the surface and its tools."""
 
     def surface(self, name: str) -> Surface:
         return FixtureSurface(self.brain)
+
+    def server(self, surface: Surface, tools: Sequence[Tool] | None = None) -> FastMCP:
+        return super().server(surface, [*content_tools.tools(), *asking_tools.tools()])
 
 
 def _add_resources(mcp: FastMCP) -> None:
