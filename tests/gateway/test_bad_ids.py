@@ -32,6 +32,8 @@ BAD_IDS: list[str] = json.loads((Path(__file__).parents[1] / "vectors" / "bad-id
 SOME_IDS = nth(BAD_IDS, 4)
 # Names that only a Windows file system minds.
 FINE_IDS = {"con", "nul.md"}
+# What a job reads after an answer: a transcript, or the log of a session whose id is fine.
+AFTERWARDS = re.compile("|".join(["transcript-", *(names.session_name(fine) for fine in sorted(FINE_IDS))]))
 GOOD: dict[str, dict[str, Any]] = {
     "memory_search": {"query": "x"},
     "memory_recall": {"query": "x"},
@@ -101,7 +103,7 @@ class World:
         return [
             (method, path, query)
             for method, path, query in self.platform.targets
-            if path != f"{brain}/extract" and not (path == f"{brain}/documents/read" and "transcript-" in query)
+            if path != f"{brain}/extract" and not (path == f"{brain}/documents/read" and AFTERWARDS.search(query))
         ]
 
     def check(self, code: str, *ids: str) -> None:

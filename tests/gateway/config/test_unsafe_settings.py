@@ -429,6 +429,7 @@ def process(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.not_quick
 def test_as_a_process_of_its_own_it_says_and_does_the_same(tmp_path: Path) -> None:
     done = process("serve", BRAINS_HOST="0.0.0.0", BRAINS_DATA_DIR=str(tmp_path / "data"))
     is_refused(done.returncode, done.stderr, "BRAINS_HOST", "set BRAINS_AUTH or BRAINS_TOKEN")
