@@ -97,9 +97,10 @@ class Call:
 
     @property
     def route(self) -> str | None:
-        """The route of the step that served it; where that was not taken, the last that was. Looks at the list are not.
+        """The route that served the call, for receipts and the log.
 
-        A step may find that what it would write is there already, and write nothing.
+        A step that finds its write already made takes no route of its own. Then it is the last route that was taken,
+        unless that was only a look at the list of brains.
         """
         if self.served_by in self.routes:
             return self.routes[self.served_by]
