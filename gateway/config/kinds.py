@@ -1,13 +1,24 @@
 """Kinds of settings: how a variable's text becomes a value."""
 
+import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from gateway.ingest.addresses import Network, is_never_open, parse_network
+from gateway.operations.errors import GatewayError
+from gateway.operations.names import RESERVED_SCOPES, check_id, is_project
+
+_HEADER_WORD = re.compile(r"[\x21-\x7e]+")
+# A star stands for what is before a name, never for any name.
+_HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
+_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
+_NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 
 def _comma_separated(value: Any) -> Any:
@@ -37,9 +48,89 @@ def _network(text: str) -> Network:
     return network
 
 
+def is_loopback_host(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_plain_url(value: str) -> bool:
+    """Whether a request can be built on it: scheme, host, perhaps a port and a path, and nothing else."""
+    try:
+        parts = urlsplit(value)
+        host, _port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(host) and not _NOT_IN_A_ROOT_URL.search(value)
+
+
+def _check_root_url(value: str) -> str:
+    if not _is_plain_url(value):
+        raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
+    return value.rstrip("/").removesuffix("/v1")
+
+
+def _check_url(value: str) -> str:
+    if not _is_plain_url(value):
+        raise ValueError("must be a plain http:// or https:// URL, for example https://brains.example")
+    return value
+
+
+def _check_header_word(value: SecretStr) -> SecretStr:
+    if not _HEADER_WORD.fullmatch(value.get_secret_value()):
+        raise ValueError("must be one word of ASCII characters, as it goes into an Authorization header")
+    return value
+
+
+def _check_host_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(_HOST_NAME.fullmatch(name) for name in value):
+        raise ValueError("must be host names alone, for example brains.example,*.brains.example")
+    return value
+
+
+def _check_origins(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(_ORIGIN.fullmatch(origin) for origin in value):
+        raise ValueError("must be origins with their scheme, for example https://app.example")
+    return value
+
+
+def _check_project(value: str) -> str:
+    if not is_project(value):
+        raise ValueError("must be letters, digits and any of . - _, and begin with a letter or digit")
+    if value.lower() in RESERVED_SCOPES:
+        raise ValueError(f"must be a project's name: {value} is a scope that is no project")
+    return value
+
+
+def _check_brain(value: str) -> str:
+    try:
+        return check_id(value, "a brain")
+    except GatewayError as error:
+        raise ValueError(f"is not an id or slug: {error.message}") from None
+
+
+def _check_directories(value: tuple[Path, ...]) -> tuple[Path, ...]:
+    for root in value:
+        if not root.is_dir():
+            raise ValueError(f"names {root}, which is not a directory")
+    return value
+
+
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
+HostNames = Annotated[Names, AfterValidator(_check_host_names)]
+Origins = Annotated[Names, AfterValidator(_check_origins)]
 Paths = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_path_separated)]
+Directories = Annotated[Paths, AfterValidator(_check_directories)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
+RootUrl = Annotated[str, AfterValidator(_check_root_url)]
+Url = Annotated[str, AfterValidator(_check_url)]
+HeaderWord = Annotated[SecretStr, AfterValidator(_check_header_word)]
+Project = Annotated[str, AfterValidator(_check_project)]
+BrainRef = Annotated[str, AfterValidator(_check_brain)]
 
 
 # Bounded, because an event loop counts in milliseconds that fit an integer.

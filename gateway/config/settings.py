@@ -1,27 +1,31 @@
 """Everything the process reads from its environment, once, at start."""
 
-import ipaddress
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gateway.config.kinds import HomePath, Names, Networks, Paths, Seconds
-from gateway.operations.errors import GatewayError
-from gateway.operations.names import RESERVED_SCOPES, check_id, is_project
+from gateway.config.kinds import (
+    BrainRef,
+    Directories,
+    HeaderWord,
+    HomePath,
+    HostNames,
+    Names,
+    Networks,
+    Origins,
+    Project,
+    RootUrl,
+    Seconds,
+    Url,
+    is_loopback_host,
+)
 from gateway.surfaces.catalog import SURFACES
 
 PREFIX = "BRAINS_"
-_HEADER_WORD = re.compile(r"[\x21-\x7e]+")
-# A star stands for what is before a name, never for any name.
-_HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
-_ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
-_NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 
 class BadSetting(Exception):
@@ -40,12 +44,12 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
     )
 
-    upstream_url: str | None = Field(
+    upstream_url: RootUrl | None = Field(
         None,
         validation_alias=_also("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
         description="Root of the platform's API, without `/v1`. Unset: the embedded brain.",
     )
-    upstream_token: SecretStr | None = Field(
+    upstream_token: HeaderWord | None = Field(
         None,
         validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
         description="Bearer token sent to the platform.",
@@ -65,7 +69,7 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
-    default_brain: str | None = Field(
+    default_brain: BrainRef | None = Field(
         None,
         validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
         description="Brain used when a call names none. Unset: the first one listed.",
@@ -76,7 +80,7 @@ class Settings(BaseSettings):
         max_length=256,
         description="Who calls where callers are not told apart: owner of the private notes, author of the others.",
     )
-    project: str | None = Field(
+    project: Project | None = Field(
         None,
         validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
         description="Project of calls that name none, where there is one tenant.",
@@ -93,7 +97,7 @@ class Settings(BaseSettings):
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
-    token: SecretStr | None = Field(
+    token: HeaderWord | None = Field(
         None,
         description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
     )
@@ -105,17 +109,17 @@ class Settings(BaseSettings):
     tokens_file: HomePath | None = Field(
         None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
     )
-    auth_issuer: str | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
+    auth_issuer: Url | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
     auth_audience: str | None = Field(
         None, description="What access tokens must be for. Unset: `BRAINS_PUBLIC_URL` with `/mcp`."
     )
     auth_shared_audience: bool = Field(
         False, description="Whether access tokens that are for others besides us are accepted."
     )
-    auth_jwks_url: str | None = Field(
+    auth_jwks_url: Url | None = Field(
         None, description="Where the provider's keys are. Unset: found from the issuer's metadata."
     )
-    public_url: str | None = Field(
+    public_url: Url | None = Field(
         None, description="Root of this gateway as callers see it, `https://brains.example`."
     )
     login_scope: Literal["read", "write", "admin"] = Field(
@@ -161,14 +165,14 @@ class Settings(BaseSettings):
     max_bodies: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024 * 1024, description="Bytes of request bodies in memory at once, half of them for one caller."
     )
-    ingest_roots: Paths | None = Field(
+    ingest_roots: Directories | None = Field(
         None,
         description="Directories `memory_ingest_file` may read, separated as in PATH. "
         "Unset: over stdio the working directory; over HTTP none, and the tool is not offered.",
     )
     max_body: int = Field(64 * 1024 * 1024, ge=1024, description="Largest request body over HTTP, in bytes.")
-    allowed_hosts: Names = Field((), description="Host names callers may use besides loopback, comma-separated.")
-    allowed_origins: Names = Field((), description="Browser origins that may call, comma-separated.")
+    allowed_hosts: HostNames = Field((), description="Host names callers may use besides loopback, comma-separated.")
+    allowed_origins: Origins = Field((), description="Browser origins that may call, comma-separated.")
     fetch: Literal["on", "off"] = Field(
         "on",
         description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, "
@@ -221,72 +225,10 @@ class Settings(BaseSettings):
             raise ValueError(f"must be one of {', '.join(SURFACES)}")
         return value
 
-    @field_validator("project")
-    @classmethod
-    def _is_project(cls, value: str | None) -> str | None:
-        if value is not None and not is_project(value):
-            raise ValueError("must be letters, digits and any of . - _, and begin with a letter or digit")
-        if value is not None and value.lower() in RESERVED_SCOPES:
-            raise ValueError(f"must be a project's name: {value} is a scope that is no project")
-        return value
-
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _are_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_HOST_NAME.fullmatch(name) for name in value):
-            raise ValueError("must be host names alone, for example brains.example,*.brains.example")
-        return value
-
-    @field_validator("allowed_origins")
-    @classmethod
-    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_ORIGIN.fullmatch(origin) for origin in value):
-            raise ValueError("must be origins with their scheme, for example https://app.example")
-        return value
-
-    @field_validator("upstream_url")
-    @classmethod
-    def _is_root_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        if not _is_plain_url(value):
-            raise ValueError("must be a plain http:// or https:// URL, for example https://platform.example")
-        return value.rstrip("/").removesuffix("/v1")
-
-    @field_validator("public_url", "auth_issuer", "auth_jwks_url")
-    @classmethod
-    def _is_url(cls, value: str | None) -> str | None:
-        if value is not None and not _is_plain_url(value):
-            raise ValueError("must be a plain http:// or https:// URL, for example https://brains.example")
-        return value
-
     @field_validator("public_url")
     @classmethod
     def _without_slash(cls, value: str | None) -> str | None:
         return None if value is None else value.rstrip("/")
-
-    @field_validator("upstream_token", "token")
-    @classmethod
-    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _HEADER_WORD.fullmatch(value.get_secret_value()):
-            raise ValueError("must be one word of ASCII characters, as it goes into an Authorization header")
-        return value
-
-    @field_validator("default_brain")
-    @classmethod
-    def _is_brain(cls, value: str | None) -> str | None:
-        try:
-            return None if value is None else check_id(value, "a brain")
-        except GatewayError as error:
-            raise ValueError(f"is not an id or slug: {error.message}") from None
-
-    @field_validator("ingest_roots")
-    @classmethod
-    def _are_directories(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
-        for root in value or ():
-            if not root.is_dir():
-                raise ValueError(f"names {root}, which is not a directory")
-        return value
 
     @model_validator(mode="after")
     def _token_has_a_url(self) -> Self:
@@ -328,26 +270,6 @@ class Settings(BaseSettings):
     def is_shared(self) -> bool:
         """Whether callers are different people, none of whom may learn of another."""
         return self.tells_callers_apart and not self.single_tenant
-
-
-def is_loopback_host(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_plain_url(value: str) -> bool:
-    """Whether a request can be built on it: scheme, host, perhaps a port and a path, and nothing else."""
-    try:
-        parts = urlsplit(value)
-        host, _port = parts.hostname or "", parts.port
-        host.encode("idna")
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(host) and not _NOT_IN_A_ROOT_URL.search(value)
 
 
 def load(**overrides: Any) -> Settings:

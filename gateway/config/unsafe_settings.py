@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from gateway.config.kinds import is_loopback_host
 from gateway.config.reread_file import header_word, state_keys
-from gateway.config.settings import BadSetting, Settings, is_loopback_host
+from gateway.config.settings import BadSetting, Settings
 from gateway.config.signing_keys import parse as parsed_keys
 from gateway.config.token_file import parse as parsed_tokens
 
