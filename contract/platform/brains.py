@@ -1,4 +1,4 @@
-"""Brains: the rows, and finding one by id or slug."""
+"""Brains: the rows, whose they are, and finding one by id or slug."""
 
 import secrets
 import sqlite3
@@ -10,6 +10,17 @@ from contract.platform.wire import JsonObject, now
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request is made for. Without an owner it is for the one tenant there is, who sees every brain."""
+
+    owner: str | None = None
+    org: str | None = None
+
+
+ANYBODY = Caller()
+
+
+@dataclass(frozen=True, slots=True)
 class Brain:
     n: int
     id: str
@@ -18,6 +29,8 @@ class Brain:
     visibility: str
     created_at: str
     updated_at: str
+    owner: str | None = None
+    org: str | None = None
 
     def record(self) -> JsonObject:
         return {
@@ -29,23 +42,42 @@ class Brain:
             "updated_at": self.updated_at,
         }
 
+    def is_seen_by(self, caller: Caller) -> bool:
+        """`public` is for all, `tenant` for the owner's organization, `private` for the owner there."""
+        if caller.owner is None or self.owner is None or self.visibility == "public":
+            return True
+        return self.org == caller.org and (self.visibility == "tenant" or self.owner == caller.owner)
 
-COLUMNS = "n, id, slug, name, visibility, created_at, updated_at"
+    def nearness(self, caller: Caller) -> tuple[bool, bool]:
+        """Which of two brains with one slug a caller means: their own, then one of their organization."""
+        return self.owner == caller.owner, self.org == caller.org
 
 
-def every(connection: sqlite3.Connection) -> list[Brain]:
-    """All brains, oldest first."""
-    return [Brain(*row) for row in connection.execute(f"SELECT {COLUMNS} FROM brains ORDER BY n")]
+COLUMNS = "n, id, slug, name, visibility, created_at, updated_at, owner, org"
 
 
-def find(connection: sqlite3.Connection, reference: str) -> Brain:
-    """A brain by id or slug; an id never looks like a slug, because of its underscore."""
-    row = connection.execute(
-        f"SELECT {COLUMNS} FROM brains WHERE id = ? OR slug = ?", (reference, reference)
-    ).fetchone()
-    if row is None:
+def every(connection: sqlite3.Connection, caller: Caller = ANYBODY) -> list[Brain]:
+    """All brains that a caller sees, oldest first."""
+    brains = [Brain(*row) for row in connection.execute(f"SELECT {COLUMNS} FROM brains ORDER BY n")]
+    return [brain for brain in brains if brain.is_seen_by(caller)]
+
+
+def find(connection: sqlite3.Connection, reference: str, caller: Caller = ANYBODY) -> Brain:
+    """A brain by id or slug; an id never looks like a slug, because of its underscore.
+
+    Raises: Refused, in the same words whether it is not there or not the caller's.
+    """
+    seen = _known_as(connection, reference, caller)
+    if not seen:
         raise missing(reference)
-    return Brain(*row)
+    return max(seen, key=lambda brain: brain.nearness(caller))
+
+
+def _known_as(connection: sqlite3.Connection, reference: str, caller: Caller) -> list[Brain]:
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM brains WHERE id = ? OR slug = ? ORDER BY n", (reference, reference)
+    )
+    return [brain for brain in (Brain(*row) for row in rows) if brain.is_seen_by(caller)]
 
 
 def missing(reference: str) -> Refused:
@@ -59,16 +91,19 @@ def chunk_count(connection: sqlite3.Connection, brain: Brain) -> int:
     return int(row["chunks"])
 
 
-def create(connection: sqlite3.Connection, name: str, slug: str, visibility: str) -> Brain:
-    if connection.execute("SELECT 1 FROM brains WHERE slug = ?", (slug,)).fetchone():
+def create(connection: sqlite3.Connection, name: str, slug: str, visibility: str, caller: Caller = ANYBODY) -> Brain:
+    # What the caller does not see takes no name from them: a conflict would tell that it is there.
+    if _known_as(connection, slug, caller):
         raise Refused("conflict", f"brain already exists: {slug}")
     moment = now()
     # Ids are random: a brain made again under an old slug is another brain.
+    brain_id = f"brn_{secrets.token_hex(12)}"
     connection.execute(
-        "INSERT INTO brains (id, slug, name, visibility, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (f"brn_{secrets.token_hex(12)}", slug, name, visibility, moment, moment),
+        "INSERT INTO brains (id, slug, name, visibility, created_at, updated_at, owner, org) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (brain_id, slug, name, visibility, moment, moment, caller.owner, caller.org),
     )
-    brain = find(connection, slug)
+    brain = find(connection, brain_id)
     index.create(connection, brain.n)
     return brain
 

@@ -14,7 +14,7 @@ BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
 BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 PRAGMAS: Final = (
@@ -43,8 +43,8 @@ class Database:
         self._write_turn = threading.Lock()
 
     @classmethod
-    def open(cls, data_dir: Path, born: Callable[[sqlite3.Connection], None]) -> "Database":
-        """Open or make the file; `born` fills a new one.
+    def open(cls, data_dir: Path, complete: Callable[[sqlite3.Connection, int], None]) -> "Database":
+        """Open or make the file; `complete` fills a new one, whose version is 0, and one of an older version.
 
         Raises: StoreUnavailable.
         """
@@ -56,7 +56,9 @@ class Database:
             database = cls(file)
             with closing(database._connect()) as connection:
                 _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-                _migrate(connection, born)
+                # A table that is made anew is dropped once, and what refers to it must not go with it.
+                connection.execute("PRAGMA foreign_keys = OFF")
+                _migrate(connection, complete)
         except OSError as error:
             raise StoreUnavailable(f"The data directory {data_dir} cannot be used: {error.strerror}.") from error
         except sqlite3.Error as error:
@@ -134,7 +136,7 @@ def _patiently(step: Callable[[], object]) -> None:
             time.sleep(0.05 * attempt)
 
 
-def _migrate(connection: sqlite3.Connection, born: Callable[[sqlite3.Connection], None]) -> None:
+def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connection, int], None]) -> None:
     """Bring the file to this version, while every other process that opens it waits."""
     _patiently(lambda: connection.execute("BEGIN EXCLUSIVE"))
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -144,8 +146,10 @@ def _migrate(connection: sqlite3.Connection, born: Callable[[sqlite3.Connection]
         _execute(connection, "schema.sql")
     if version < 2:
         _execute(connection, "changes.sql")
-    if version == 0:
-        born(connection)
+    if version < 3:
+        _execute(connection, "visibility.sql")
+    if version < SCHEMA_VERSION:
+        complete(connection, version)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
 

@@ -115,6 +115,18 @@ def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3
     return row
 
 
+def read_endings(connection: sqlite3.Connection) -> None:
+    """Index anew what says that it expires, or that it is dead: files of before do not know."""
+    rows = connection.execute(
+        """
+        SELECT documents.*, content FROM documents JOIN bodies ON document = n
+        WHERE instr(content, CAST('expires:' AS BLOB)) OR instr(content, CAST('dead:' AS BLOB))
+        """
+    ).fetchall()
+    for row in rows:
+        index.replace(connection, row["brain"], row, bytes(row["content"]).decode("utf-8", "replace"))
+
+
 def append(connection: sqlite3.Connection, brain: Brain, path: str, addition: bytes) -> None:
     row = find(connection, brain, path)
     if row is None:

@@ -40,9 +40,9 @@ class Fact:
     kind: str
     sentence: str
 
-    @property
-    def path(self) -> str:
-        return f"memory/global/extracted-{names.digest(sameness(self.sentence))[:12]}.md"
+    def path(self, tree: str) -> str:
+        """Where it is kept: in the tree of what it was found in, so that nobody sees it who may not see that."""
+        return f"{tree or 'memory/global/'}extracted-{names.digest(sameness(self.sentence))[:12]}.md"
 
 
 def sameness(sentence: str) -> str:
@@ -77,17 +77,22 @@ def _is_user(speaker: str) -> bool:
 
 
 def remember(
-    connection: sqlite3.Connection, brain: Brain, found: Iterable[Fact], metadata: Mapping[str, Scalar]
+    connection: sqlite3.Connection,
+    brain: Brain,
+    found: Iterable[Fact],
+    metadata: Mapping[str, Scalar],
+    tree: str = "",
 ) -> None:
-    """Write a note for each fact that has none yet."""
+    """Write a note for each fact that has none yet in that tree."""
     for fact in found:
-        if documents.find(connection, brain, fact.path) is None:
-            documents.write(connection, brain, _note(fact, metadata))
+        path = fact.path(tree)
+        if documents.find(connection, brain, path) is None:
+            documents.write(connection, brain, _note(path, fact, metadata))
 
 
-def _note(fact: Fact, metadata: Mapping[str, Scalar]) -> Draft:
+def _note(path: str, fact: Fact, metadata: Mapping[str, Scalar]) -> Draft:
     return Draft(
-        fact.path,
+        path,
         f"{fact.sentence}\n".encode(),
         title=fact.sentence[: names.TITLE_LIMIT],
         source="extract",

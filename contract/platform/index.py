@@ -28,11 +28,15 @@ def drop(connection: sqlite3.Connection, brain: int) -> None:
 
 
 def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, text: str) -> None:
-    """Index the document anew; one whose path search does not cover is only taken out."""
+    """Index the document anew; one that search does not cover, or that is dead, is only taken out."""
     remove(connection, brain, document["n"])
     if not names.is_indexed(document["path"]):
         return
     title, note = document["title"], markdown.read(text)
+    if note.expires != document["expires"]:
+        connection.execute("UPDATE documents SET expires = ? WHERE n = ?", (note.expires, document["n"]))
+    if note.is_dead:
+        return
     tags = f"{note.tags} {json.loads(document['metadata']).get('tags') or ''}".strip()
     pieces = markdown.chunks(note.body)
     for ordinal, piece in enumerate(pieces):

@@ -40,7 +40,7 @@ class Library:
             if documents.find(connection, brain, draft.path) is not None:
                 raise Refused("conflict", f"document already exists: {draft.path}")
             row = documents.write(connection, brain, draft)
-            extract.remember(connection, brain, facts, {"extracted_from": draft.path})
+            extract.remember(connection, brain, facts, {"extracted_from": draft.path}, names.tree(draft.path))
             return documents.record(brain, row)
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:

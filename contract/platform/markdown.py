@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from contract.platform import words
@@ -35,6 +36,10 @@ class Note:
     title: str | None
     tags: str
     body: str
+    expires: int | None = None
+    """In milliseconds since 1970."""
+    is_dead: bool = False
+    """Whether something else has taken its place."""
 
 
 def read(text: str) -> Note:
@@ -43,7 +48,17 @@ def read(text: str) -> Note:
         return Note(None, "", text)
     fields = {key.lower(): value for key, value in FIELD.findall(matched[1].replace("\r\n", "\n"))}
     title = scalar(fields.get("name", "")) or scalar(fields.get("title", "")) or None
-    return Note(title, " ".join(re.findall(r"\w[^\s,\[\]\"']*", fields.get("tags", ""))), text[matched.end() :])
+    tags = " ".join(re.findall(r"\w[^\s,\[\]\"']*", fields.get("tags", "")))
+    expires, is_dead = _milliseconds(scalar(fields.get("expires", ""))), scalar(fields.get("dead", "")) == "true"
+    return Note(title, tags, text[matched.end() :], expires, is_dead)
+
+
+def _milliseconds(moment: str) -> int | None:
+    try:
+        said = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return round((said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def scalar(raw: str) -> str:

@@ -14,6 +14,9 @@ SLUG_LIMIT: Final = 64
 TITLE_LIMIT: Final = 512
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,255}")
 BRAIN_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+OWN_TREE: Final = re.compile(r"memory/(?:project|agent)/[^/]+/")
+# What was said in sessions, and what came of them.
+OF_SESSIONS: Final = ("sessions/", "reflections/")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -48,6 +51,12 @@ def stem(document_path: str) -> str:
 
 def is_indexed(document_path: str) -> bool:
     return document_path.endswith(".md") and not base_name(document_path).startswith("_")
+
+
+def tree(document_path: str) -> str:
+    """The folder that decides who may see a document: a project's or an agent's; empty for all others."""
+    found = OWN_TREE.match(document_path)
+    return found[0] if found else ""
 
 
 def slug(text: str, otherwise: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
@@ -25,6 +26,26 @@ POOL: Final = 40
 SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
 HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
 RECIPROCAL_OFFSET: Final = 60
+
+
+# A condition on documents, and the values in it.
+Filters: TypeAlias = tuple[str, list[Scalar]]
+_BEGINS: Final = "substr(d.path, 1, length(?)) = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where to look: each is the beginning of a path."""
+
+    inside: tuple[str, ...] = ()
+    """A path begins with every one of these."""
+    exclude: tuple[str, ...] = ()
+    """And with none of these,"""
+    include: tuple[str, ...] = ()
+    """unless it also begins with one of these, which lies inside."""
+
+
+EVERYWHERE: Final = Folders()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +93,30 @@ def search(
     top_k: int,
     *,
     sort: Sort = "relevance",
-    prefixes: Sequence[str] = (),
+    folders: Folders = EVERYWHERE,
 ) -> Found:
-    """The best chunks for a query, from paths that begin with every one of the prefixes."""
+    """The best chunks for a query, from what lies in these folders and has not expired."""
     terms = query.parse(connection, brain, text)
-    rows = _pool(connection, brain, terms, top_k, prefixes, newest=sort == "recency")
+    filters = _filters(connection, brain, folders)
+    rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
     hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
     return Found(_ordered(hits, sort)[:top_k], terms)
+
+
+def _filters(connection: sqlite3.Connection, brain: Brain, folders: Folders) -> Filters:
+    """What a row must meet besides the query: empty where every document of the brain does."""
+    condition = "".join(f" AND {_BEGINS}" for _ in folders.inside)
+    bounds: list[Scalar] = [part for prefix in folders.inside for part in (prefix, prefix)]
+    for left_out in folders.exclude:
+        kept = [prefix for prefix in folders.include if prefix.startswith(left_out)]
+        condition += f" AND NOT ({_BEGINS}{''.join(f' AND NOT {_BEGINS}' for _ in kept)})"
+        bounds += [part for prefix in (left_out, *kept) for part in (prefix, prefix)]
+    moment = time.time() * 1000
+    over = connection.execute("SELECT 1 FROM documents WHERE brain = ? AND expires <= ? LIMIT 1", (brain.n, moment))
+    if over.fetchone() is not None:
+        condition += " AND (d.expires IS NULL OR d.expires > ?)"
+        bounds.append(moment)
+    return condition, bounds
 
 
 def _ordered(hits: list[Hit], sort: Sort) -> list[Hit]:
@@ -97,25 +135,26 @@ def _pool(
     brain: Brain,
     terms: list[Term],
     top_k: int,
-    prefixes: Sequence[str],
+    filters: "Filters",
     *,
     newest: bool,
 ) -> list[int]:
     """The rows worth scoring: those with every term, then those with the rare ones, then any if there was nothing."""
     name = index.table(brain.n)
     pool = max(POOL, 2 * top_k)
-    filters = "".join(" AND substr(d.path, 1, length(?)) = ?" for _ in prefixes)
-    joined = "CROSS JOIN chunks AS c ON c.n = w.rowid CROSS JOIN documents AS d ON d.n = c.document" if prefixes else ""
+    condition, bounds = filters
+    joined = (
+        "CROSS JOIN chunks AS c ON c.n = w.rowid CROSS JOIN documents AS d ON d.n = c.document" if condition else ""
+    )
     statement = f"""
         SELECT n FROM (
             SELECT w.rowid AS n, w.rank AS rank FROM {name} AS w {joined}
-            WHERE {name} MATCH ? {filters} ORDER BY w.rowid DESC LIMIT ?
+            WHERE {name} MATCH ? {condition} ORDER BY w.rowid DESC LIMIT ?
         ) ORDER BY rank, n DESC LIMIT ?
     """
-    bounds = [part for prefix in prefixes for part in (prefix, prefix)]
     found: dict[int, None] = {}
     for expression, is_last_resort in _expressions(terms):
-        if len(found) >= top_k or (is_last_resort and found and not prefixes):
+        if len(found) >= top_k or (is_last_resort and found and not condition):
             break
         rows = connection.execute(statement, (expression, *bounds, pool if newest else RANKED, pool))
         found |= dict.fromkeys(row["n"] for row in rows)

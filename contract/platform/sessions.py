@@ -11,7 +11,7 @@ from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft
 from contract.platform.refusal import Refused
-from contract.platform.search import Found, blended, search
+from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, now
 
 ROLES: Final = ("system", "user", "assistant", "tool")
@@ -86,15 +86,15 @@ class Sessions:
                 session = _reflect(connection, brain, session, last)
             return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
 
-    def recall(self, brain: Brain, session_id: str, query: str, top_k: int, prefixes: list[str]) -> Found:
+    def recall(self, brain: Brain, session_id: str, query: str, top_k: int, folders: Folders) -> Found:
         """A search that also listens to the end of the conversation."""
         with self._database.reading() as connection:
-            found = search(connection, brain, query, top_k, prefixes=prefixes)
+            found = search(connection, brain, query, top_k, folders=folders)
             session = _find(connection, brain, session_id)
             context = "" if session is None else _salient(connection, session["n"])
             if not context:
                 return found
-            return blended(found, search(connection, brain, context, top_k, prefixes=prefixes), top_k)
+            return blended(found, search(connection, brain, context, top_k, folders=folders), top_k)
 
 
 def _find(connection: sqlite3.Connection, brain: Brain, session_id: str) -> sqlite3.Row | None:

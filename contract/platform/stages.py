@@ -11,6 +11,8 @@ from contract.platform.documents import Draft
 from contract.platform.wire import JsonObject
 
 OVERVIEW: Final = "wiki/_overview.md"
+# What a tree of its own holds is told in that tree alone.
+TREE_OVERVIEW: Final = "_overview.md"
 LISTED_PER_FOLDER: Final = 200
 ARTICLES: Final = frozenset({"a", "an", "the"})
 
@@ -35,7 +37,7 @@ class Stages:
 
 
 def _without_duplicates(connection: sqlite3.Connection, brain: Brain) -> tuple[int, int]:
-    """Of extracted notes that say the same, the oldest stays."""
+    """Of extracted notes in one tree that say the same, the oldest stays."""
     rows = connection.execute(
         """
         SELECT path, content FROM documents JOIN bodies ON document = n
@@ -45,7 +47,8 @@ def _without_duplicates(connection: sqlite3.Connection, brain: Brain) -> tuple[i
     ).fetchall()
     kept: set[tuple[str, ...]] = set()
     for row in rows:
-        said = tuple(stem for stem in words.stems(bytes(row["content"]).decode()) if stem not in ARTICLES)
+        stems = (stem for stem in words.stems(bytes(row["content"]).decode()) if stem not in ARTICLES)
+        said = (names.tree(row["path"]), *stems)
         if said in kept:
             documents.remove(connection, brain, row["path"])
         kept.add(said)
@@ -53,20 +56,25 @@ def _without_duplicates(connection: sqlite3.Connection, brain: Brain) -> tuple[i
 
 
 def _overview(connection: sqlite3.Connection, brain: Brain) -> int:
-    """Bring the overview up to date; how many documents that wrote."""
-    rows = connection.execute(
-        "SELECT path, title FROM documents WHERE brain = ? AND path != ? ORDER BY path", (brain.n, OVERVIEW)
-    ).fetchall()
-    listed = [row for row in rows if names.is_indexed(row["path"])]
-    present = documents.find(connection, brain, OVERVIEW)
-    if not listed or (present is not None and not present["generated"]):
-        return 0
+    """Bring the overviews up to date, one for each tree that has its own readers; how many of them that wrote."""
+    rows = connection.execute("SELECT path, title FROM documents WHERE brain = ? ORDER BY path", (brain.n,)).fetchall()
+    by_tree: dict[str, list[sqlite3.Row]] = {}
+    for row in rows:
+        if names.is_indexed(row["path"]) and not row["path"].startswith(names.OF_SESSIONS):
+            by_tree.setdefault(names.tree(row["path"]), []).append(row)
+    paths = {tree: f"{tree}{TREE_OVERVIEW}" if tree else OVERVIEW for tree in by_tree}
+    return sum(_is_written(connection, brain, paths[tree], listed) for tree, listed in by_tree.items())
+
+
+def _is_written(connection: sqlite3.Connection, brain: Brain, path: str, listed: list[sqlite3.Row]) -> bool:
+    present = documents.find(connection, brain, path)
+    if present is not None and not present["generated"]:
+        return False
     content = _written(listed).encode()
     if present is not None and documents.content(connection, present["n"]) == content:
-        return 0
-    draft = Draft(OVERVIEW, content, title="Overview", source="compile", generated=True)
-    documents.write(connection, brain, draft)
-    return 1
+        return False
+    documents.write(connection, brain, Draft(path, content, title="Overview", source="compile", generated=True))
+    return True
 
 
 def _written(rows: list[sqlite3.Row]) -> str:

@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 
 from contract.platform import names
 from contract.platform.api import body
-from contract.platform.api.call import NO_STORE, in_thread, platform_of
+from contract.platform.api.call import NO_STORE, caller_of, in_thread, platform_of
 from contract.platform.brains import Brain
 from contract.platform.refusal import Refused, invalid
 
@@ -14,8 +14,11 @@ VISIBILITIES = ("private", "tenant", "public")
 
 async def list_brains(request: Request) -> Response:
     platform = platform_of(request)
-    found = await in_thread(platform.lookups, platform.store.brains)
-    return JSONResponse({"items": [brain.record() for brain in found]}, headers=NO_STORE)
+    caller = caller_of(request)
+    found = await in_thread(platform.lookups, platform.store.brains, caller)
+    # Where callers are told apart, a gateway must know whether consolidating would mix what they may see.
+    apart = {} if caller.owner is None else {"keeps_folders_apart": True}
+    return JSONResponse({"items": [{**brain.record(), **apart} for brain in found]}, headers=NO_STORE)
 
 
 async def create_brain(request: Request) -> Response:
@@ -26,7 +29,8 @@ async def create_brain(request: Request) -> Response:
         raise invalid("slug must have lower-case letters, digits and hyphens, and begin with a letter or digit")
     visibility = fields.choice("visibility", VISIBILITIES, "private")
     platform = platform_of(request)
-    brain = await in_thread(platform.writes, platform.store.create_brain, name, slug, visibility)
+    caller = caller_of(request)
+    brain = await in_thread(platform.writes, platform.store.create_brain, name, slug, visibility, caller)
     return JSONResponse(brain.record(), status_code=201)
 
 

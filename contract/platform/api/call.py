@@ -5,12 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from contract.platform.brains import Brain
+from contract.platform.brains import Brain, Caller
 from contract.platform.ingest import Fetch
 from contract.platform.store import Store
 
@@ -60,6 +61,12 @@ def platform_of(request: Request) -> Platform:
     return platform
 
 
+def caller_of(request: Request) -> Caller:
+    """Who the request is for, as the gateway in front says: it alone has the token of this platform."""
+    owner, org = request.headers.get("x-brains-caller"), request.headers.get("x-brains-org")
+    return Caller(owner, unquote(org) if org else None)
+
+
 async def in_thread(
     limiter: CapacityLimiter,
     work: Callable[Parameters, Result],
@@ -74,7 +81,8 @@ def in_brain(endpoint: BrainEndpoint) -> Endpoint:
 
     async def found(request: Request) -> Response:
         platform = platform_of(request)
-        brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"])
+        caller = caller_of(request)
+        brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"], caller)
         try:
             return await endpoint(request, brain)
         except sqlite3.Error:

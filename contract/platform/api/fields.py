@@ -16,8 +16,10 @@ METADATA_KEY_LIMIT: Final = 128
 
 
 class Fields:
-    def __init__(self, values: Mapping[str, object]) -> None:
+    def __init__(self, values: Mapping[str, object], repeated: Mapping[str, list[str]] | None = None) -> None:
+        """`repeated` has every value of a name that may come more than once, as in a query string."""
         self._values = values
+        self._repeated = repeated or {}
 
     @classmethod
     def of_query(cls, request: Request) -> "Fields":
@@ -27,7 +29,10 @@ class Fields:
             pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
         except ValueError as error:
             raise invalid("query string is not valid UTF-8") from error
-        return cls(dict(pairs))
+        repeated: dict[str, list[str]] = {}
+        for name, value in pairs:
+            repeated.setdefault(name, []).append(value)
+        return cls(dict(pairs), repeated)
 
     def get(self, name: str) -> object:
         return self._values.get(name)
@@ -44,6 +49,17 @@ class Fields:
         value = self.optional_text(name, shortest, longest)
         if value is None:
             raise invalid(f"{name} is required")
+        return value
+
+    def texts(self, name: str, most: int, shortest: int, longest: int) -> list[str]:
+        """A list of strings: repeated in a query string, an array in a body."""
+        value = self._repeated.get(name, self._values.get(name))
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > most:
+            raise invalid(f"{name} must be a list of at most {most} strings")
+        if not all(isinstance(text, str) and shortest <= len(text) <= longest for text in value):
+            raise invalid(f"{name} must hold strings of {shortest} to {longest} characters")
         return value
 
     def path(self, name: str) -> str:

@@ -10,7 +10,7 @@ from contract.platform.api import body
 from contract.platform.api.body import MIB
 from contract.platform.api.call import NO_STORE, in_thread, platform_of
 from contract.platform.api.fields import Fields
-from contract.platform.api.search import QUERY_LIMIT, scope_prefixes
+from contract.platform.api.search import QUERY_LIMIT, folders_of
 from contract.platform.brains import Brain
 from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
@@ -86,12 +86,12 @@ async def recall(request: Request, brain: Brain) -> Response:
     fields = await body.fields(request)
     query = fields.text("query", 1, QUERY_LIMIT)
     top_k = fields.integer("top_k", 1, 50, default=10)
-    prefixes = scope_prefixes(fields)
+    folders = folders_of(fields)
     platform = platform_of(request)
 
     def answered() -> Response:
-        found = platform.store.sessions.recall(brain, session_id, query, top_k, prefixes)
-        answer = {"chunks": found.records(brain), "session_id": session_id, "brain_id": brain.id}
+        found = platform.store.sessions.recall(brain, session_id, query, top_k, folders)
+        answer = {"chunks": found.records(brain), "session_id": session_id, "brain_id": brain.id, "live": True}
         return JSONResponse(answer)
 
     return await in_thread(platform.searches, answered)

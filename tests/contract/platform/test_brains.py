@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from contract.platform.app import create_app
-from contract.platform.brains import Brain
+from contract.platform.brains import ANYBODY, Brain, Caller
 from contract.platform.store import Store
 from tests.contract.platform.serving import served
 
@@ -117,8 +117,8 @@ def test_a_brain_deleted_in_the_middle_of_a_request_is_not_found(store: Store, s
     class Deleting(Store):
         """Deletes the brain right after it was found."""
 
-        def brain(self, reference: str) -> Brain:
-            found = super().brain(reference)
+        def brain(self, reference: str, caller: Caller = ANYBODY) -> Brain:
+            found = super().brain(reference, caller)
             self.delete_brain(found)
             return found
 

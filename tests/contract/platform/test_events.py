@@ -23,6 +23,7 @@ from contract.platform.library import Operation
 from contract.platform.refusal import Refused
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
+from tests.contract.platform.old_files import write_file_of_version
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import Specification
 from tests.contract.platform.test_store import writer
@@ -269,10 +270,7 @@ def test_numbers_are_not_given_again_when_a_brain_is_deleted(data_dir: Path) -> 
 
 
 def test_a_file_from_before_the_log_gets_one(data_dir: Path) -> None:
-    Store.open(data_dir).close()
-    with closing(sqlite3.connect(data_dir / "brains.sqlite3")) as connection:
-        connection.execute("DROP TABLE changes")
-        connection.execute("PRAGMA user_version = 1")
+    write_file_of_version(1, data_dir)
     store = Store.open(data_dir)
     store.documents.put(store.brain("main"), "a.md", b"")
     assert store.changes.latest() == 1

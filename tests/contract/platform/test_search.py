@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from contract.platform import search as ranking
 from contract.platform.library import Operation
+from contract.platform.search import Folders
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
 from tests.tiers import by_tier
@@ -34,6 +35,7 @@ def test_an_answer_names_query_brain_and_time(client: httpx.Client, brain: str, 
         "brain_id": brain.rpartition("/")[2],
         "hits": [],
         "took_ms": 0,
+        "live": True,
     }
     assert hit == {
         "score": hit["score"],
@@ -271,7 +273,7 @@ def test_rare_words_lead_in_a_brain_too_large_to_rank_whole(store: Store, monkey
     store.documents.batch(brain, writes)
 
     assert [hit.path for hit in store.search(brain, "ubiquitous quokka", 10).hits] == ["bulk/both.md", "bulk/rare.md"]
-    inside = store.search(brain, "ubiquitous quokka", 10, prefixes=["memory/global/"])
+    inside = store.search(brain, "ubiquitous quokka", 10, folders=Folders(("memory/global/",)))
     assert [hit.path for hit in inside.hits] == ["memory/global/plain.md"]
     assert len(store.search(brain, "ubiquitous", 10).hits) == 10
     assert store.search(brain, "ubiquitous filler", 3, sort="recency").hits[0].path == "bulk/0.md"

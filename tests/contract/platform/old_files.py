@@ -1,0 +1,37 @@
+"""Brain files as earlier versions left them."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from contract.platform import database, index
+
+_SCRIPTS = {1: "schema.sql", 2: "changes.sql"}
+_TIME = "2026-01-01T00:00:00+00:00"
+
+
+def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, str] | None = None) -> None:
+    """A file with one brain, `main`, that holds these documents, each of them indexed as one chunk."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(data_dir / database.FILE_NAME, isolation_level=None)) as connection:
+        for number in range(1, version + 1):
+            database._execute(connection, _SCRIPTS[number])
+        connection.execute(
+            "INSERT INTO brains (id, slug, name, visibility, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
+            ("brn_0123456789abcdef01234567", "main", "Main", "private", _TIME, _TIME),
+        )
+        index.create(connection, 1)
+        for number, (path, text) in enumerate((documents or {}).items(), start=1):
+            connection.execute(
+                "INSERT INTO documents VALUES (?, 1, ?, ?, 'ingest', 'text/markdown', ?, '', ?, 0, NULL, ?, ?)",
+                (number, path, path, len(text), json.dumps({}), _TIME, _TIME),
+            )
+            connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, text.encode()))
+            connection.execute("INSERT INTO chunks VALUES (?, ?, 0)", (number, number))
+            connection.execute(
+                "INSERT INTO words_1 (rowid, title, tags, text, grams) VALUES (?, '', '', ?, '')", (number, text)
+            )
+        connection.execute("UPDATE brains SET chunks = ?", (len(documents or {}),))
+        connection.execute(f"PRAGMA user_version = {version}")
