@@ -38,7 +38,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.catalog import SURFACES
-from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static
+from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passthrough, Static, Telling
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.dialect import Dialect
@@ -225,7 +225,9 @@ def _is_stale(file: RereadFile[str] | None) -> bool:
 
 
 def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: RereadFile[str] | None) -> Credentials:
-    if settings.upstream_url is None or settings.upstream_auth == "static":
+    if settings.upstream_url is None:
+        return Telling() if settings.is_shared else Static()
+    if settings.upstream_auth == "static":
         return Static()
     if settings.upstream_auth == "passthrough":
         return Passthrough()

@@ -1,23 +1,36 @@
 """What every surface speaks to: `serve` for any chain, and a method where that needs more. It keeps no data."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gateway.brain.answer_sources import IDS, NotTheirs, Sources, quote_hits
 from gateway.brain.call_context import CallContext, Services, Vet
 from gateway.brain.directory import DEFAULT, Directory, Known, list_brains
 from gateway.brain.limits import Limits
+from gateway.brain.visibility import View, view_of, without_totals
 from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Fetch
-from gateway.operations import names
+from gateway.operations import names, notes
 from gateway.operations.caller import LOCAL, Call
 from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
 from gateway.operations.errors import Doubt, GatewayError, Unsure
-from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
+from gateway.operations.parallel import in_parallel
+from gateway.operations.steps.finding import hits_of
+from gateway.operations.table import Args, JsonObject, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
 _MESSAGE_LENGTH = 1_000_000
+# What a search and a recall find at most, and without being told.
+_MOST_HITS, _MOST_RECALLED, _DEFAULT_TOP_K = 100, 50, 10
+# How many times as much is asked for, in turn, where something was left out of what was found.
+_FILL_UP = (3, 10)
+_UNKNOWN_SOURCES = "The platform's answer draws on notes that may not be yours, so it is not passed on."
+_WOULD_MIX = (
+    "This platform consolidates a whole brain at once. That would mix the notes of its projects, "
+    "and not everybody here may see all of them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +91,48 @@ class Brain:
         call.brain = str(created.get("id", wanted["slug"]))
         return created
 
+    async def search(self, call: Call, brain: str | None, query: Args) -> JsonObject:
+        return await self._find(call, brain, "search", query, _MOST_HITS)
+
     async def recall(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         if query.get("session_id") is not None:
             names.check_id(str(query["session_id"]), "session_id")
-        return await self.serve(call, brain, "recall", query)
+        return await self._find(call, brain, "recall", query, _MOST_RECALLED)
+
+    async def _find(self, call: Call, brain: str | None, chain: str, query: Args, most: int) -> JsonObject:
+        """What a search finds that the caller may see and that still holds; filled up where something was left out."""
+        view, wanted = self.view(call), int(query.get("top_k") or _DEFAULT_TOP_K)
+        asked: Args = {**query, **view.folders()}
+        for more in (*(min(wanted * times, most) for times in _FILL_UP), None):
+            answer = await self._serve(call, brain, chain, asked)
+            live, key = answer.pop("live", False), "chunks" if "chunks" in answer else "hits"
+            found = hits_of({"hits": answer.get(key)})
+            kept = [hit for hit in found if view.shows(hit)]
+            if not live:
+                over = await self._over(call, {str(hit.get("path")) for hit in kept})
+                kept = [hit for hit in kept if hit.get("path") not in over]
+            # A platform that found less than it might has no more to give.
+            if len(kept) in (len(found), wanted) or len(found) < int(asked.get("top_k") or wanted) or more is None:
+                break
+            asked = {**asked, "top_k": more}
+        if len(kept) == len(found):
+            return {**answer, key: kept[:wanted]}
+        return without_totals(answer, key, kept[:wanted])
+
+    async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
+        """Which of these notes have expired, were replaced, or are gone. Only what a surface keeps so is read."""
+        mortal = [path for path in paths if names.may_end(path)]
+        if not mortal:
+            return set()
+        served_by = call.served_by
+        read = await in_parallel([partial(self._run, call, "read_note", self._at(call, path)) for path in mortal])
+        call.served_by = served_by
+        bodies = dict(zip(mortal, (answer["body"] for answer in read), strict=True))
+        return {path for path, body in bodies.items() if body is None or not notes.open_note(body).is_live}
+
+    @staticmethod
+    def _at(call: Call, path: str) -> Args:
+        return {"brain": call.brain, "path": path}
 
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
@@ -89,10 +140,13 @@ class Brain:
         self._limits.count_stored(call.caller.partition, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
+        path = names.memory_path(title, digest) if path is None else names.check_path(path)
+        if not self.view(call).sees(path):
+            raise GatewayError("forbidden", "That folder is not yours. Choose a path outside memory/project/.")
         document = {
             "title": title,
             "content": content,
-            "path": names.memory_path(title, digest) if path is None else names.check_path(path),
+            "path": path,
             "metadata": {"tags": ",".join(tags)} if tags else {},
             "tags": list(tags),
             "source": "ingest",
@@ -155,23 +209,45 @@ class Brain:
         return await self.serve(call, brain, "close_session", {"session_id": session_id})
 
     async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
-        """A chain on a note of a surface. What is in the private tree of anybody else is not there."""
+        """A chain on a note of a surface. What the caller may not see is not there."""
         self._limits.count_stored(call.caller.partition, stored)
-        own = self.private_tree(call)
-        for path in (str(args.get("path", "")), str(args.get("to", "")), f"{args.get('dir', '')}/"):
-            if names.private_tree_of(path) not in (None, own):
-                raise GatewayError("not_found")
+        view = self.view(call)
+        if not all(view.sees(str(args[key])) for key in ("path", "to", "dir") if args.get(key)):
+            raise GatewayError("not_found")
         return await self.serve(call, None, chain, args)
+
+    async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
+        """Let the platform tidy up the whole brain, unless that would mix what not everybody may see."""
+        if self.view(call).is_limited and await self._would_mix(call, brain):
+            raise GatewayError("forbidden", _WOULD_MIX)
+        return await self.serve(call, brain, "consolidate", {})
+
+    async def _would_mix(self, call: Call, brain: str | None) -> bool:
+        resolved = await self._directory.resolve(call, brain)
+        if (await self._directory.known(call, resolved)).keeps_folders_apart:
+            return False
+        try:
+            listed = await self._serve(call, brain, "list_notes", {"dir": "memory/project", "recursive": False})
+        except GatewayError as error:
+            if error.code not in {"not_implemented", "not_found"}:
+                raise
+            # A platform that does not say what a brain holds may hold anything in it; or it is no brain of theirs.
+            return error.code == "not_implemented" and await self.exists(call, resolved)
+        return bool(listed.get("items"))
 
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
         """Do this after the call was answered, for the same caller; once at a time for each name."""
         context = CallContext(call, self._services)
         context.later(f"{name} of {call.brain}", lambda _: job(context.call_afterwards()))
 
-    def private_tree(self, call: Call) -> str:
-        """The folder below `memory/agent/` that is the caller's alone."""
-        principal = call.caller.principal
-        return names.private_tree(principal.issuer, self._actor if principal is LOCAL else principal.subject)
+    def view(self, call: Call) -> View:
+        """What the caller may see."""
+        return view_of(call.caller, shared=self._shared, actor=self._actor)
+
+    def project_folder(self, call: Call, project: str) -> str:
+        """Where a project of the caller's is."""
+        org = call.caller.principal.org if self._shared else None
+        return f"memory/project/{names.project_folder(project, org)}"
 
     async def known(self, call: Call) -> Known:
         """The brain that a call means, as the platform lists it."""
@@ -199,26 +275,44 @@ class Brain:
         return any(brain in (b.get("id"), b.get("slug")) for b in (await self._directory.listing(call))["items"])
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
-        """The frames of an answer, in order, `done` last."""
-        own, hidden = self.private_tree(call), set[str]()
+        """The frames of an answer, in order, `done` last. It draws on nothing that the caller may not see."""
         with self._limits.hold_answer(call.caller.partition):
-            stream = (await self.serve(call, brain, "ask", query))["stream"]
+            sources = Sources(self.view(call), partial(self._over, call), partial(self._paths_of, call, brain, query))
+            stream = (await self._serve(call, brain, "ask", {**query, **self.view(call).folders()}))["stream"]
             try:
                 async with stream as frames:
                     async for frame in frames:
-                        shown = self._without_private(call, frame)
-                        if "chunks" in frame:
-                            hidden |= _names_in(frame) - _names_in(shown)
-                        # What was not shown is not cited either: a citation quotes it.
-                        if hidden and hidden & {frame.get("chunk_id"), frame.get("document_id")}:
-                            continue
-                        if "path" not in frame or visible([frame], own):
-                            yield shown
+                        await sources.check(frame)
+                        yield frame
+            except NotTheirs:
+                async for frame in quote_hits(await self._search_instead(call, brain, query)):
+                    yield frame
             except GatewayError as error:
                 raise self._in_same_words(error) from None
 
+    async def _search_instead(self, call: Call, brain: str | None, query: Args) -> JsonObject:
+        try:
+            return await self.search(call, brain, query)
+        except GatewayError as error:
+            raise GatewayError("forbidden", _UNKNOWN_SOURCES) if error.code == "not_implemented" else error from None
+
+    async def _paths_of(self, call: Call, brain: str | None, query: Args) -> dict[str, str]:
+        """The paths of what a search finds, by the ids of chunks and documents."""
+        try:
+            answer = await self._serve(call, brain, "search", {"query": query["query"], "top_k": _MOST_HITS})
+        except GatewayError:
+            return {}
+        return {
+            str(hit[key]): str(hit["path"]) for hit in hits_of(answer) for key in IDS if key in hit and "path" in hit
+        }
+
     async def serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
-        """What comes of a chain, on the brain that the call means."""
+        """What comes of a chain, on the brain that the call means, as far as the caller may see it."""
+        shown: JsonObject = self.view(call).without_hidden(await self._serve(call, brain, chain, args))
+        return shown
+
+    async def _serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
+        """All that comes of a chain."""
         resolved = await self._directory.resolve(call, brain)
         try:
             answer = await self._run(call, chain, {**args, "brain": resolved})
@@ -228,12 +322,7 @@ class Brain:
                 raise error from None
             answer = await self._run(call, chain, {**args, "brain": other})
         await self._check(call, chain, call.brain or resolved, answer)
-        return self._without_private(call, answer)
-
-    def _without_private(self, call: Call, answer: JsonObject) -> JsonObject:
-        """Nothing from the private tree of anybody else, whatever the platform finds."""
-        own = self.private_tree(call)
-        return {key: visible(value, own) if isinstance(value, list) else value for key, value in answer.items()}
+        return answer
 
     def _in_same_words(self, error: GatewayError) -> GatewayError:
         """Where callers are many, a brain that is not theirs is told as one that is not there."""
@@ -277,17 +366,3 @@ class Brain:
         answer, step = await serving
         call.served_by = step.via
         return answer
-
-
-def visible(entries: list[JsonValue], own: str) -> list[JsonValue]:
-    """The entries that are in nobody's private tree but this one."""
-    return [
-        e for e in entries if not isinstance(e, dict) or names.private_tree_of(str(e.get("path", ""))) in (None, own)
-    ]
-
-
-def _names_in(frame: JsonObject) -> set[str]:
-    """What the chunks of a frame are called, and their documents."""
-    chunks = frame.get("chunks")
-    found = [chunk for chunk in chunks if isinstance(chunk, dict)] if isinstance(chunks, list) else []
-    return {str(chunk[key]) for chunk in found for key in ("chunk_id", "document_id") if chunk.get(key)}

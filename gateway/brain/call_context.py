@@ -11,7 +11,7 @@ from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
-from gateway.operations.table import Args, JsonObject, Op
+from gateway.operations.table import OF_SESSIONS, Args, JsonObject, Op
 from gateway.upstream.pipeline import AnswerStream, Upstream
 
 Vet = Callable[[str], Awaitable[None]]
@@ -50,6 +50,10 @@ class CallContext(StepContext):
     async def send(self, op: Op, args: Args) -> JsonObject:
         if op is Op.FETCH_PAGE:
             return dict(await self._fetch(str(args["url"])))
+        session_id = args.get("session_id") if self._services.shared and op in OF_SESSIONS else None
+        if session_id is not None:
+            # A platform may keep sessions by their id alone: a stranger who knows one must not find it.
+            args = {**args, "session_id": names.own_session(self.caller, str(session_id))}
         # While a write is under way nobody knows; one that was refused was not made.
         self._writing += op.writes
         try:
@@ -60,7 +64,7 @@ class CallContext(StepContext):
         finally:
             self._writing -= op.writes
         self._has_written |= reply.may_have_written
-        return reply.answer
+        return reply.answer if session_id is None else _in_session(reply.answer, str(session_id))
 
     async def open(self, op: Op, args: Args) -> AnswerStream:
         return await self._services.upstream.open(self._call, op, args)
@@ -104,3 +108,16 @@ class CallContext(StepContext):
         if self._page is None:
             self._page = await document_of(await self._services.fetch(url))
         return self._page
+
+
+def _in_session(answer: JsonObject, session_id: str) -> JsonObject:
+    """An answer that calls the session as the caller does."""
+    named = {"session_id": session_id}
+    return {
+        key: session_id
+        if key == "session_id"
+        else [{**one, **named} if isinstance(one, dict) and "session_id" in one else one for one in value]
+        if isinstance(value, list)
+        else value
+        for key, value in answer.items()
+    }

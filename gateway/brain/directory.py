@@ -27,6 +27,8 @@ class Known:
 
     id: str
     slug: str
+    keeps_folders_apart: bool = False
+    """Whether consolidating it mixes nothing of different folders."""
 
 
 async def list_brains(upstream: Upstream, call: Call, args: Args) -> JsonObject:
@@ -126,7 +128,8 @@ class Directory:
             return Known(ref, ref)
         if len(self._listed) >= _KEPT_CALLERS:
             self._listed.clear()
-        return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref)))
+        apart = found.get("keeps_folders_apart") is True
+        return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref), apart))
 
     async def listing(self, call: Call, page: List | None = None) -> JsonObject:
         """All pages of the platform's list as one answer; below a ceiling, that brain alone."""

@@ -1,6 +1,5 @@
 """The notes of a brain, as surfaces that keep notes see them: read, listed, found, changed."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -11,9 +10,9 @@ from gateway.operations import notes, scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
+from gateway.operations.parallel import AT_ONCE, in_parallel
 from gateway.operations.table import JsonObject, JsonValue
 
-AT_ONCE: Final = 8
 MOST_FOUND: Final = 100
 T = TypeVar("T")
 
@@ -176,7 +175,10 @@ class Notebook:
         return await self._brain.known(call)
 
     def private_folder(self, call: Call) -> str:
-        return f"memory/agent/{self._brain.private_tree(call)}"
+        return f"memory/agent/{self._brain.view(call).own}"
+
+    def project_folder(self, call: Call, project: str) -> str:
+        return self._brain.project_folder(call, project)
 
 
 def draft_note(
@@ -223,19 +225,3 @@ def _is_note(entry: Entry, folder: str) -> bool:
     """Whether it is a note, and not something that is kept beside notes: that is below a name with an underscore."""
     inside = entry.path.removeprefix(folder.rstrip("/") + "/")
     return not any(part.startswith("_") for part in inside.split("/"))
-
-
-async def in_parallel(jobs: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """The outcomes of all jobs, a few at once. The first that fails ends them all."""
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(job: Callable[[], Awaitable[T]]) -> T:
-        async with gate:
-            return await job()
-
-    tasks = [asyncio.ensure_future(one(job)) for job in jobs]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -28,7 +28,6 @@ _RESERVED_TREES = re.compile(
     r"|memory/(.+/)?memory\.md$",
     re.IGNORECASE,
 )
-_PRIVATE_TREE = re.compile(r"/?memory/agent/(u-[^/]+)/", re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
@@ -171,10 +170,21 @@ def private_tree(issuer: str, subject: str) -> str:
     return "u-" + base64.b32encode(hashed).decode().lower()[:26]
 
 
-def private_tree_of(path: str) -> str | None:
-    """The private tree a path is in, if it is in one; as a platform may fold it."""
-    found = _PRIVATE_TREE.match(unicodedata.normalize("NFKC", path))
-    return None if found is None else found.group(1).lower()
+def may_end(path: str) -> bool:
+    """Whether a note at this path may expire, or be replaced by another, and be kept all the same."""
+    return path.removeprefix("/").startswith(("memory/global/kv/", "memory/global/being/nodes/"))
+
+
+def project_folder(project: str, org: str | None = None) -> str:
+    """The folder of a project below `memory/project/`. Two organizations may each have a project of that name."""
+    # No project's own folder ends like this: see `escape`.
+    return escape(project) if org is None else f"{escape(project)}!!o-{digest(['organization', org])[:12]}"
+
+
+def own_session(caller: str, session_id: str) -> str:
+    """A session as a platform knows it that keeps sessions by their id alone."""
+    whole = f"{caller}-{session_id}"
+    return whole if _ID.fullmatch(whole) else f"{caller}-{digest(session_id)[:32]}"
 
 
 def session_name(session_id: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -71,6 +72,12 @@ class Note:
     @property
     def created(self) -> str | None:
         return _text(self.front.get("created"))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has neither expired nor been replaced by another."""
+        expires = milliseconds(self.text("expires"))
+        return self.text("dead") != "true" and (expires is None or expires > time.time() * 1000)
 
     def text(self, name: str) -> str | None:
         """A field of ours, if it is there and is text."""

@@ -139,3 +139,7 @@ class Op(StrEnum):
     COMPILE = "compile", Effect.CHANGE, _STAGE, "compile"
     # Not the platform's but ours: a page of the public web, as a document.
     FETCH_PAGE = "fetch_page", Effect.READ, _READ, "the gateway's own fetch", Probe.NEVER
+
+
+# What is asked of a session that the platform keeps by its id.
+OF_SESSIONS: Final = frozenset({Op.APPEND_MESSAGE, Op.LIST_MESSAGES, Op.CLOSE_SESSION, Op.SESSION_RECALL, Op.RECALL})

@@ -4,13 +4,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import quote
 
 from joserfc import jwt
 
 from gateway.config.reread_file import RereadFile
 from gateway.config.signing_keys import SigningKeys
 from gateway.operations import scopes
-from gateway.operations.caller import Call
+from gateway.operations.caller import LOCAL, Call
+from gateway.operations.names import private_tree
 
 TYP: Final = "brains-gw+jwt"
 _SECONDS: Final = 60
@@ -35,6 +37,18 @@ class Static:
 
     def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
         return {} if endpoint.token is None else {"authorization": f"Bearer {endpoint.token}"}
+
+
+class Telling:
+    """To the embedded brain of a gateway with many tenants: its token, and for whom it is asked."""
+
+    def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
+        principal = call.caller.principal
+        if principal is LOCAL:
+            return Static().headers(endpoint, call)
+        owner = {"x-brains-caller": private_tree(principal.issuer, principal.subject)}
+        org = {} if principal.org is None else {"x-brains-org": quote(principal.org, safe="")}
+        return {**Static().headers(endpoint, call), **owner, **org}
 
 
 class Passthrough:

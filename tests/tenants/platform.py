@@ -184,7 +184,7 @@ class TenantPlatform:
             self.waiting -= 1
 
     async def _list(self, _request: Request, shown: Shown) -> Any:
-        return {"items": [brain.as_json() for brain in self.of(shown.tenant)]}
+        return {"items": [{**brain.as_json(), "keeps_folders_apart": True} for brain in self.of(shown.tenant)]}
 
     async def _create(self, request: Request, shown: Shown) -> Any:
         wanted = await _body(request)

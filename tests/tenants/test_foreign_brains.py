@@ -86,10 +86,11 @@ async def test_nobody_sees_the_private_tree_of_another_whatever_a_platform_finds
         answer = await two.call(http, ANN, era, "memory_recall", arguments)
         asked = await two.call(http, ANN, era, "memory_ask", {"query": "x", "brain": "notes"})
     assert [chunk["path"] for chunk in result_of(answer)["structuredContent"]["chunks"]] == [paths[0], paths[2]]
-    # Neither shown as found nor cited, whether the citation says where it is from or only by which chunk.
+    # The platform's answer draws on what is another's: it is not passed on, and what is theirs is quoted instead.
     told = result_of(asked)["structuredContent"]
-    assert [chunk["chunk_id"] for chunk in told["retrieved"]] == ["c0", "c2"]
-    assert [citation["chunk_id"] for citation in told["citations"]] == ["c0", "c2", paths[0], paths[2]]
+    assert [chunk["chunk_id"] for chunk in told["retrieved"]] == ["memory/global/a.md"]
+    assert [citation["chunk_id"] for citation in told["citations"]] == ["memory/global/a.md"]
+    assert told["answer"] == f"From the notes that you may see:\n\n> It is {ANN.canary}."
 
 
 SPELLINGS = ["/mcp", "/mcp/", "/mcp/notes", "/mcp/notes/", "/mcp/a/b", "/mcp//notes", "/mcp/notes%20", "/%6dcp/notes"]

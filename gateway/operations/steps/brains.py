@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+from functools import partial
 from typing import Final
 
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
+from gateway.operations.parallel import in_parallel
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import PAUSES, look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
 _RECORD_PATH: Final = "_brain.json"
-_NAMED_AT_MOST, _AT_ONCE, _PAGES = 100, 8, 20
+_NAMED_AT_MOST, _PAGES = 100, 20
 _TAKEN_NAME: Final = (
     "There is a brain of that name already, or one with another visibility. Choose another name, or a slug."
 )
@@ -119,16 +121,14 @@ async def _holds_something(context: StepContext, brain: str) -> bool:
 async def list_named(context: StepContext, args: Args) -> JsonObject:
     """The list, with the names that were kept; nobody enforces a visibility there."""
     answer = await context.send(Op.LIST_BRAINS, args)
-    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def named(brain: JsonObject) -> JsonObject:
-        async with gate:
-            kept = await _read_record(context, str(brain.get("id"))) or {}
+        kept = await _read_record(context, str(brain.get("id"))) or {}
         known = {key: kept[key] for key in ("name", "visibility") if isinstance(kept.get(key), str)}
         return {**brain, **known, "visibility_enforced": False}
 
     items = answer["items"]
-    looked_at = await asyncio.gather(*(named(brain) for brain in items[:_NAMED_AT_MOST]))
+    looked_at = await in_parallel([partial(named, brain) for brain in items[:_NAMED_AT_MOST]])
     return {**answer, "items": [*looked_at, *items[_NAMED_AT_MOST:]]}
 
 

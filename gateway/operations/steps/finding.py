@@ -51,7 +51,7 @@ async def recall_with_log(context: StepContext, query: Args) -> JsonObject:
     """A search that also listens to what was said in the session."""
     session_id, brain = str(query["session_id"]), str(query["brain"])
     top_k = query.get("top_k") or _DEFAULT_TOP_K
-    plain = {key: query.get(key) for key in ("brain", "query", "scope")} | {"top_k": top_k}
+    plain = {key: query.get(key) for key in ("brain", "query", "scope", "exclude", "include")} | {"top_k": top_k}
     log = await read_log(context, brain, session_id)
     search = search_and_arrange(context, plain) if in_agent_scope(plain) else context.send(Op.SEARCH, plain)
     found = hits_of(await search)

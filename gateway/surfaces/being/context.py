@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gateway.brain.notebook import Entry, Notebook, in_parallel
+from gateway.brain.notebook import Entry, Notebook
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.notes import Note
+from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gateway.brain.notebook import AT_ONCE, Entry, Notebook, in_parallel
+from gateway.brain.notebook import Entry, Notebook
 from gateway.operations import names
 from gateway.operations.caller import Call
+from gateway.operations.parallel import AT_ONCE, in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import Message, SearchHistoryInput

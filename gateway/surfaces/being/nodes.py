@@ -4,11 +4,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gateway.brain.notebook import Notebook, draft_note, in_parallel
+from gateway.brain.notebook import Notebook, draft_note
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
+from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text

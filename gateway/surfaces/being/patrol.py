@@ -10,11 +10,12 @@ from typing import Final
 import structlog
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Notebook, draft_note, in_parallel
+from gateway.brain.notebook import Notebook, draft_note
 from gateway.operations import names, scopes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
+from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.history import Fresh, History
@@ -90,7 +91,7 @@ class Patrol:
         if scopes.ADMIN not in call.caller.principal.scopes:
             return
         try:
-            await self._brain.serve(replace(call, scope=scopes.ADMIN), None, "consolidate", {})
+            await self._brain.consolidate(replace(call, scope=scopes.ADMIN), None)
         except GatewayError as error:
             log.info("patrol.skipped", step="consolidate", code=error.code)
 

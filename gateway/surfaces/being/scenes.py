@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from gateway.brain.notebook import Entry, Notebook, draft_note, in_parallel
+from gateway.brain.notebook import Entry, Notebook, draft_note
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.notes import Change, Draft, Note
+from gateway.operations.parallel import in_parallel
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.memory import fields_of, scene_id
 from gateway.surfaces.being.schema import Scene

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Entry, Notebook, draft_note, in_parallel
+from gateway.brain.notebook import Entry, Notebook, draft_note
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -13,6 +13,7 @@ from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note, milliseconds
+from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv import schema as schema
 from gateway.surfaces.kv import text as text
@@ -46,7 +47,7 @@ class Kv(Surface):
     async def get(self, args: schema.GetInput, call: Call) -> Result:
         path = path_of(args.namespace, args.key)
         note = await self._notes.read(call, path)
-        if note is None or not is_live(note):
+        if note is None or not note.is_live:
             missing = {"found": False}
             return Result(text.got(missing), missing)
         entry = Entry(path) if is_dated(note) else await self._notes.entry(call, path)
@@ -131,7 +132,7 @@ def putting(args: schema.PutInput, path: str) -> Change:
     digest = names.digest([args.value, sorted(tags), args.importance, args.expires_in_days])
 
     def change(before: Note | None) -> Draft | None:
-        live = before if before is not None and is_live(before) else None
+        live = before if before is not None and before.is_live else None
         if live is not None and live.text("digest") == digest and live.content.strip() == args.value.strip():
             return None
         version = _number(before, "version", 1) if before is not None else 0
@@ -184,16 +185,11 @@ def place_of(path: str, note: Note) -> tuple[str, str]:
 def is_memory(path: str, note: Note) -> bool:
     """Whether `get` would find it too: not what lies elsewhere in the tree, or has a name that no key has."""
     namespace, key = place_of(path, note)
-    return is_live(note) and names.is_word(namespace) and names.is_word(key) and path_of(namespace, key) == path
+    return note.is_live and names.is_word(namespace) and names.is_word(key) and path_of(namespace, key) == path
 
 
 def is_dated(note: Note) -> bool:
     return milliseconds(note.created) is not None
-
-
-def is_live(note: Note) -> bool:
-    expires = milliseconds(note.text("expires"))
-    return expires is None or expires > datetime.now(UTC).timestamp() * 1000
 
 
 def _expiry(days: float | None) -> str | None:

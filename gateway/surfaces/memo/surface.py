@@ -47,14 +47,14 @@ class Memo(Surface):
 
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
-        memos = await find(self._notes, call, folder_of(self._project(call)), args.query, args.limit)
+        memos = await find(self._notes, call, self._folder(call), args.query, args.limit)
         return Result(text.searched([shown(memo) for memo in memos]))
 
     @tool(schema.RECORD, Use("keep_note"))
     async def record(self, args: schema.RecordInput, call: Call) -> Result:
         project = self._project(call)
         memo_id = id_of(project, args)
-        path = f"{folder_of(project)}/{memo_id}.md"
+        path = f"{self._folder(call)}/{memo_id}.md"
         author = self._options.actor if call.caller.principal is LOCAL else call.caller.principal.subject
         await self._notes.keep(call, path, recording(args, path, author), stored=args.content)
         return Result(text.recorded(memo_id))
@@ -67,6 +67,9 @@ class Memo(Surface):
             raise self.foreign_project(project)
         return project
 
+    def _folder(self, call: Call) -> str:
+        return f"{self._notes.project_folder(call, self._project(call))}/memo"
+
     def foreign_project(self, project: str) -> GatewayError:
         return GatewayError("not_found", text.project_not_found(project))
 
@@ -75,10 +78,6 @@ class Memo(Surface):
 
     def failed(self, error: GatewayError, call: Call) -> Result:
         return Result(text.failed(error, call.request_id), is_error=True)
-
-
-def folder_of(project: str) -> str:
-    return f"memory/project/{names.escape(project)}/memo"
 
 
 def id_of(project: str, args: schema.RecordInput) -> str:

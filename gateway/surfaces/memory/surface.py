@@ -51,7 +51,7 @@ class Memory(Surface):
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
-        return _search_result(await self._brain.serve(call, args.brain, "search", query), args.query, call)
+        return _search_result(await self._brain.search(call, args.brain, query), args.query, call)
 
     @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
@@ -115,7 +115,7 @@ class Memory(Surface):
 
     @tool(schema.CONSOLIDATE, Use("consolidate"))
     async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> Result:
-        result = await self._brain.serve(call, args.brain, "consolidate", {})
+        result = await self._brain.consolidate(call, args.brain)
         return Result(_with_brain_note("Consolidation done.", call), {"result": result} | _stored(call))
 
     @tool(schema.CREATE_BRAIN, Use("create_brain"))

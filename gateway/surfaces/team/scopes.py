@@ -71,7 +71,7 @@ class Scopes:
         if not is_project(scope) or not self._sees(call.caller.principal, scope):
             message = "There is no scope of that name, or it is not yours. Call memory_scopes to see yours."
             raise GatewayError("not_found", message)
-        return Place(scope, f"{_PROJECTS}/{names.escape(scope)}/team")
+        return Place(scope, f"{self._notes.project_folder(call, scope)}/team")
 
     def at_hand(self, call: Call) -> str | None:
         """The project that the call names besides its arguments.

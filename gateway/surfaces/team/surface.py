@@ -9,11 +9,12 @@ from fastmcp.server.dependencies import get_context
 from mcp_types import InputRequiredResult
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Entry, Notebook, in_parallel
+from gateway.brain.notebook import Entry, Notebook
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
 from gateway.operations.caller import LOCAL, Call
+from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.team import schema as schema
 from gateway.surfaces.team import text as text

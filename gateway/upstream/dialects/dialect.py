@@ -21,7 +21,7 @@ _HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 class Body:
     """What a route sends besides its path."""
 
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str | list[str]] = field(default_factory=dict)
     json: JsonObject | None = None
     upload: Upload | None = None
     content: bytes | None = None
@@ -39,8 +39,12 @@ def as_json(*names: str, **renamed: str) -> Encoder:
 
 
 def as_query(**names: str) -> Encoder:
-    """Send arguments as query parameters: `as_query(q="query")` sends `query` as `q`."""
-    return lambda args: Body(params={key: str(args[n]) for key, n in names.items() if args.get(n) is not None})
+    """Send arguments as query parameters: `as_query(q="query")` sends `query` as `q`, and a list as several."""
+    return lambda args: Body(params={key: _as_text(args[n]) for key, n in names.items() if args.get(n) is not None})
+
+
+def _as_text(value: Any) -> str | list[str]:
+    return value if isinstance(value, list) else str(value)
 
 
 def as_empty_object(_args: Args) -> Body:

@@ -7,8 +7,19 @@ from gateway.upstream.dialects.store import BRAIN, STORE
 _SESSION = BRAIN + "/sessions/{session_id}"
 _LIST = Route("GET", "/v1/brains", as_query(cursor="cursor"))
 _SEARCH = Route(
-    "GET", BRAIN + "/search", as_query(q="query", top_k="top_k", scope="scope", sort="sort", path_prefix="tree")
+    "GET",
+    BRAIN + "/search",
+    as_query(
+        q="query",
+        top_k="top_k",
+        scope="scope",
+        sort="sort",
+        path_prefix="tree",
+        exclude="exclude",
+        include="include",
+    ),
 )
+_FOLDERS = ("exclude", "include")
 
 PLATFORM = Dialect(
     name="platform",
@@ -19,9 +30,9 @@ PLATFORM = Dialect(
         Op.SEARCH: _SEARCH,
         Op.SORTED_SEARCH: _SEARCH,
         Op.AGENT_SEARCH: _SEARCH,
-        Op.SESSION_RECALL: Route("POST", _SESSION + "/recall", as_json("query", "scope", "top_k")),
-        Op.RECALL: Route("POST", BRAIN + "/recall", as_json("query", "scope", "session_id", "top_k")),
-        Op.ASK: Route("POST", BRAIN + "/ask", as_json("query", "top_k")),
+        Op.SESSION_RECALL: Route("POST", _SESSION + "/recall", as_json("query", "scope", "top_k", *_FOLDERS)),
+        Op.RECALL: Route("POST", BRAIN + "/recall", as_json("query", "scope", "session_id", "top_k", *_FOLDERS)),
+        Op.ASK: Route("POST", BRAIN + "/ask", as_json("query", "top_k", *_FOLDERS)),
         Op.CREATE_DOCUMENT: Route(
             "POST", BRAIN + "/documents", as_json("title", "content", "path", "metadata", "source")
         ),

@@ -19,7 +19,10 @@ def request_of(
     method: str, root: str, path: str, body: Body, headers: Mapping[str, str], *, seconds: float, connect: float
 ) -> httpx.Request:
     """A request that may wait so long for each part of it, and for a connection."""
-    url, extensions = _url(root, path, urlencode(body.params) if body.params else None), _timeouts(seconds, connect)
+    url, extensions = (
+        _url(root, path, urlencode(body.params, doseq=True) if body.params else None),
+        _timeouts(seconds, connect),
+    )
     sent = [*_COMMON, *((name.encode("ascii"), value.encode("ascii")) for name, value in headers.items())]
     if (upload := body.upload) is not None:
         files = {"file": (upload.name, upload.body, upload.content_type)}

@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.platform import search
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
 from tests.contract.platform.old_files import write_file_of_version
@@ -158,7 +157,7 @@ def test_what_ends_between_two_searches_is_found_by_the_first_alone(
     store.documents.put(brain, "a.md", f"---\nexpires: {FUTURE}\n---\nbrief mayfly\n".encode())
     assert store.search(brain, "mayfly", 5).hits
     later = datetime.fromisoformat(FUTURE).timestamp() + 1
-    monkeypatch.setattr(search.time, "time", lambda: later)
+    monkeypatch.setattr("contract.platform.search.time.time", lambda: later)
     assert not store.search(brain, "mayfly", 5).hits
 
 

@@ -346,11 +346,11 @@ class TestNotes:
     def test_an_expired_memory_is_not_there_and_a_put_begins_it_anew(self) -> None:
         moment = (datetime.now(UTC) - timedelta(days=1)).isoformat()
         past = notes.write("v", {"expires": moment, "created": "2020-01-01T00:00:00+00:00", "digest": "d"})
-        assert not surface.is_live(notes.open_note(past))
+        assert not notes.open_note(past).is_live
         anew = self.put(past)
         assert anew is not None
         assert notes.open_note(anew).created != "2020-01-01T00:00:00+00:00"
-        assert surface.is_live(notes.open_note(anew))
+        assert notes.open_note(anew).is_live
 
     @pytest.mark.parametrize(
         "body",
@@ -366,7 +366,7 @@ class TestNotes:
     )
     def test_a_note_that_was_written_by_hand_is_shown_without_loss(self, body: bytes) -> None:
         note = notes.open_note(body)
-        assert surface.is_live(note)
+        assert note.is_live
         assert surface.is_memory("memory/global/kv/!one/!k.md", note)
         assert not surface.is_dated(note)
         memory = surface.memory_of(Entry("memory/global/kv/!one/!k.md", 1, 1234), note)

@@ -1,0 +1,102 @@
+"""What an answer draws on: nothing of it is passed on before that is known to be the caller's."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import Final
+
+from gateway.brain.visibility import View
+from gateway.operations.errors import StreamBroken
+from gateway.operations.steps.finding import hits_of
+from gateway.operations.table import JsonObject
+
+IDS: Final = ("chunk_id", "document_id")
+_QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
+_NOTHING: Final = "Nothing that you may see answers that."
+_QUOTES: Final = "From the notes that you may see:"
+_ENDED: Final = "The platform began to draw on notes that you may not see, so its answer was ended."
+
+
+class NotTheirs(Exception):
+    """An answer draws on what the caller may not see, on what is over, or on nobody knows what."""
+
+
+class Sources:
+    """What an answer said it draws on, so far."""
+
+    def __init__(
+        self,
+        view: View,
+        over: Callable[[Iterable[str]], Awaitable[set[str]]],
+        paths: Callable[[], Awaitable[dict[str, str]]],
+    ) -> None:
+        """`over` tells which notes have ended; `paths` where the chunks are that do not say it themselves."""
+        self._view, self._over, self._paths = view, over, paths
+        self._known: set[str] | None = None
+        self._has_spoken = False
+
+    async def check(self, frame: JsonObject) -> None:
+        """That a frame may be passed on.
+
+        Raises:
+            NotTheirs: it may not, and nothing of the answer was passed on before.
+            StreamBroken: it may not, and something was, which drew on the caller's own.
+        """
+        try:
+            await self._check(frame)
+        except NotTheirs:
+            if self._has_spoken:
+                raise StreamBroken("forbidden", _ENDED) from None
+            raise
+        self._has_spoken |= frame.get("type") == "answer_delta"
+
+    async def _check(self, frame: JsonObject) -> None:
+        if isinstance(chunks := frame.get("chunks"), list):
+            await self._check_chunks([chunk for chunk in chunks if isinstance(chunk, dict)], frame.pop("live", False))
+            return
+        if not (self._view.sees(str(frame["path"])) if frame.get("path") else self._is_known(frame)):
+            raise NotTheirs
+
+    async def _check_chunks(self, chunks: list[JsonObject], live: bool) -> None:
+        paths = [str(chunk.get("path") or "") for chunk in chunks]
+        if self._view.is_limited and not all(paths):
+            by_id = await self._paths()
+            paths = [path or by_id.get(_id_of(chunk), "") for path, chunk in zip(paths, chunks, strict=True)]
+        if not all(self._view.sees(path) for path in paths):
+            raise NotTheirs
+        if not live and await self._over(set(paths)):
+            raise NotTheirs
+        self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
+
+    def _is_known(self, frame: JsonObject) -> bool:
+        """Whether a frame draws on sources that were told before, where that matters."""
+        if not self._view.is_limited or frame.get("type") not in {"answer_delta", "citation", "done"}:
+            return True
+        return self._known is not None and all(str(frame[key]) in self._known for key in IDS if frame.get(key))
+
+
+def _id_of(chunk: JsonObject) -> str:
+    return str(next((chunk[key] for key in IDS if chunk.get(key)), ""))
+
+
+async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
+    """An answer in quotes from a search, for where the platform's own may not be passed on."""
+    hits = hits_of(found)
+    chunks = [{**_ids(hit), "score": hit.get("score", 0.0), "preview": _text(hit)[:_PREVIEW_LENGTH]} for hit in hits]
+    yield {"type": "retrieve", "chunks": chunks}
+    answer = _QUOTES if hits else _NOTHING
+    yield {"type": "answer_delta", "delta": answer}
+    for hit in hits[:_QUOTED]:
+        quote = " ".join(_text(hit)[:_QUOTE_LENGTH].split())
+        piece = f"\n\n> {quote}"
+        yield {"type": "answer_delta", "delta": piece}
+        answer += piece
+        place = {"answer_start": len(answer) - len(quote), "answer_end": len(answer)}
+        yield {"type": "citation", **_ids(hit), **place, "quote": quote}
+    yield {"type": "done", "answer": answer, "method": "quotes"}
+
+
+def _ids(hit: JsonObject) -> JsonObject:
+    return {key: hit.get(key) or hit.get("path") for key in IDS}
+
+
+def _text(hit: JsonObject) -> str:
+    return str(hit.get("content") or hit.get("preview") or "")

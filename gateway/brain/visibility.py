@@ -1,0 +1,111 @@
+"""Who may see what of a brain, by path and caller. It is decided here, and nowhere else.
+
+Private notes are their owner's, a project's folder belongs to the callers of that project, and a session to whoever
+began it. Whose a brain is, the platform knows: the embedded brain is told who calls.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.operations import names
+from gateway.operations.caller import LOCAL, Caller
+from gateway.operations.table import Args, JsonObject, JsonValue
+
+# The folders that are not everybody's, as a platform may spell them.
+_PRIVATE: Final = re.compile(r"memory/agent/(u-[^/]+)")
+_PROJECT: Final = re.compile(r"memory/project/([^/]+)")
+_SESSION: Final = re.compile(r"sessions/([^/]+)|reflections/(?:([0-9a-f]{16})-)?")
+# What only a result of a search has: without a path, nobody knows whose it is.
+_OF_A_NOTE: Final = ("chunk_id", "document_id", "score", "preview")
+# What is asked of a platform goes into a URL.
+_NAMED_AT_MOST: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one caller may see of a brain."""
+
+    own: str
+    """The folder below `memory/agent/` that is theirs alone."""
+    session_owner: str
+    """How their sessions begin."""
+    projects: frozenset[str] | None = None
+    """The folders of their projects; None where callers are one tenant, and see all of them."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything besides private notes that is not theirs."""
+        return self.projects is not None
+
+    def sees(self, path: str) -> bool:
+        folded = unicodedata.normalize("NFKC", path).removeprefix("/").casefold()
+        if self.projects is not None and not _is_clear(folded):
+            return False
+        if (private := _PRIVATE.match(folded)) is not None:
+            return private[1] == self.own
+        if self.projects is None:
+            return True
+        if (project := _PROJECT.match(folded)) is not None:
+            return project[1] in self.projects
+        session = _SESSION.match(folded)
+        return session is None or self.session_owner in session.groups()
+
+    def folders(self) -> Args:
+        """What a platform is asked to leave out, where it can."""
+        if self.projects is None or len(self.projects) > _NAMED_AT_MOST:
+            return {}
+        return {
+            "exclude": ["memory/agent/u-", "memory/project/", "sessions/", "reflections/"],
+            "include": [
+                f"memory/agent/{self.own}/",
+                f"sessions/{self.session_owner}/",
+                f"reflections/{self.session_owner}-",
+                *(f"memory/project/{project}/" for project in sorted(self.projects)),
+            ],
+        }
+
+    def without_hidden(self, answer: JsonValue) -> JsonValue:
+        """An answer with nothing in its lists that the caller may not see, nor, where that matters, cannot be placed.
+
+        Where there is one tenant only the lists at the top are looked at: nothing else of an answer has paths.
+        """
+        if isinstance(answer, list):
+            kept = [entry for entry in answer if self.shows(entry)]
+            return [self.without_hidden(entry) for entry in kept] if self.is_limited else kept
+        if isinstance(answer, dict):
+            return {
+                key: self.without_hidden(value) if isinstance(value, list) or self.is_limited else value
+                for key, value in answer.items()
+            }
+        return answer
+
+    def shows(self, entry: JsonValue) -> bool:
+        """Whether an entry of a list may be seen."""
+        if not isinstance(entry, dict):
+            return True
+        if isinstance(path := entry.get("path"), str) and path:
+            return self.sees(path)
+        return not self.is_limited or not any(key in entry for key in _OF_A_NOTE)
+
+
+def view_of(caller: Caller, *, shared: bool, actor: str) -> View:
+    """`shared` is whether callers are different people; `actor` is who calls where nobody is told apart."""
+    principal = caller.principal
+    own = names.private_tree(principal.issuer, actor if principal is LOCAL else principal.subject)
+    owner = names.caller_name(caller.partition)
+    if principal is LOCAL or not shared:
+        return View(own, owner)
+    return View(own, owner, frozenset(names.project_folder(name, principal.org) for name in principal.projects))
+
+
+def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> JsonObject:
+    """An answer from which something was left out, without what the platform says of the whole."""
+    said = ("query", "brain_id", "session_id", "took_ms")
+    return {**{name: answer[name] for name in said if name in answer}, key: found}
+
+
+def _is_clear(path: str) -> bool:
+    """Whether a path says where it is, whoever reads it."""
+    return "%" not in path and "\\" not in path and all(part not in {"", ".", ".."} for part in path.split("/"))
