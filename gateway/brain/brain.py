@@ -140,9 +140,12 @@ class Brain:
         self._limits.count_stored(call.caller.partition, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
-        path = names.memory_path(title, digest) if path is None else names.check_path(path)
-        if not self.view(call).sees(path):
-            raise GatewayError("forbidden", "That folder is not yours. Choose a path outside memory/project/.")
+        view = self.view(call)
+        path = names.memory_path(title, digest) if path is None else view.place(names.check_path(path))
+        if not view.sees(path):
+            raise GatewayError(
+                "forbidden", "That folder is not yours. Choose a path in a project of yours, or outside."
+            )
         document = {
             "title": title,
             "content": content,

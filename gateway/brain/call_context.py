@@ -78,6 +78,14 @@ class CallContext(StepContext):
             return False
         return True
 
+    def project_of(self, actor: str | None) -> str | None:
+        if not self._services.shared:
+            return None if actor is None else names.actor_folder(actor)
+        # Who an actor is, anybody may say; whose a project is, the token says.
+        caller = self._call.caller
+        mine = caller.project if caller.project in caller.principal.projects else None
+        return None if mine is None else names.project_folder(mine, caller.principal.org)
+
     def finds(self, path: str) -> bool:
         return self._services.upstream.finds(path)
 

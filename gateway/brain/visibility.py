@@ -6,6 +6,7 @@ began it. Whose a brain is, the platform knows: the embedded brain is told who c
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ from gateway.operations.table import Args, JsonObject, JsonValue
 # The folders that are not everybody's, as a platform may spell them.
 _PRIVATE: Final = re.compile(r"memory/agent/(u-[^/]+)")
 _PROJECT: Final = re.compile(r"memory/project/([^/]+)")
+_PROJECT_PATH: Final = re.compile(r"memory/project/([^/]+)/(.+)")
 _SESSION: Final = re.compile(r"sessions/([^/]+)|reflections/(?:([0-9a-f]{16})-)?")
 # What only a result of a search has: without a path, nobody knows whose it is.
 _OF_A_NOTE: Final = ("chunk_id", "document_id", "score", "preview")
@@ -31,8 +33,8 @@ class View:
     """The folder below `memory/agent/` that is theirs alone."""
     session_owner: str
     """How their sessions begin."""
-    projects: frozenset[str] | None = None
-    """The folders of their projects; None where callers are one tenant, and see all of them."""
+    projects: Mapping[str, str] | None = None
+    """The folders of their projects, by name; None where callers are one tenant, and see all of them."""
 
     @property
     def is_limited(self) -> bool:
@@ -48,9 +50,15 @@ class View:
         if self.projects is None:
             return True
         if (project := _PROJECT.match(folded)) is not None:
-            return project[1] in self.projects
+            return project[1] in self.projects.values()
         session = _SESSION.match(folded)
         return session is None or self.session_owner in session.groups()
+
+    def place(self, path: str) -> str:
+        """Where a path is that a caller names: in a project of theirs, in the folder that is really its own."""
+        found = _PROJECT_PATH.fullmatch(path)
+        folder = (self.projects or {}).get(found[1]) if found else None
+        return path if found is None or folder is None else f"memory/project/{folder}/{found[2]}"
 
     def folders(self) -> Args:
         """What a platform is asked to leave out, where it can."""
@@ -62,7 +70,7 @@ class View:
                 f"memory/agent/{self.own}/",
                 f"sessions/{self.session_owner}/",
                 f"reflections/{self.session_owner}-",
-                *(f"memory/project/{project}/" for project in sorted(self.projects)),
+                *(f"memory/project/{project}/" for project in self.projects.values()),
             ],
         }
 
@@ -97,7 +105,7 @@ def view_of(caller: Caller, *, shared: bool, actor: str) -> View:
     owner = names.caller_name(caller.partition)
     if principal is LOCAL or not shared:
         return View(own, owner)
-    return View(own, owner, frozenset(names.project_folder(name, principal.org) for name in principal.projects))
+    return View(own, owner, {name: names.project_folder(name, principal.org) for name in principal.projects})
 
 
 def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> JsonObject:

@@ -40,6 +40,10 @@ class StepContext(Protocol):
         """Whether the platform has a route for this, as far as is known."""
         ...
 
+    def project_of(self, actor: str | None) -> str | None:
+        """The folder of the project that an actor's memories belong to, below `memory/project/`."""
+        ...
+
     def finds(self, path: str) -> bool:
         """Whether search ever finds what is stored at a path."""
         ...

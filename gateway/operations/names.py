@@ -202,13 +202,13 @@ def reflection_path(caller: str, session_id: str) -> str:
 
 def extracted_path(name: str, content: str, project: str | None = None) -> str:
     """Where an extracted memory is kept. Its name is a model's choice, so it is made into a slug again."""
-    tree = "global" if project is None else f"project/{_project(project)}"
+    tree = "global" if project is None else f"project/{project}"
     return f"memory/{tree}/extracted-{slug(name, empty='memory')}-{checksum(content)[:12]}.md"
 
 
-def _project(name: str) -> str:
-    """A project as a folder: one whose name is a device on some systems gets another."""
-    made = slug(name, empty="project")
+def actor_folder(actor: str) -> str:
+    """An actor as the folder of a project: one whose name is a device on some systems gets another."""
+    made = slug(actor, empty="project")
     return f"{made}-project" if made in _DEVICE_NAMES else made
 
 

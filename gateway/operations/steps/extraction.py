@@ -88,17 +88,19 @@ async def keep_extracted(
     actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
     args = {"brain": brain, "session_id": session_id, "messages": as_messages(messages), "actor_id": actor}
     proposed = (await context.send(Op.EXTRACT, args))["memories"]
-    writes = dict(_memory(memory, session_id, actor) for memory in proposed if str(memory.get("content") or "").strip())
+    project = context.project_of(actor)
+    said = [memory for memory in proposed if str(memory.get("content") or "").strip()]
+    writes = dict(_memory(memory, session_id, project) for memory in said)
     if writes:
         await _write_all(context, brain, writes)
     return list(writes)
 
 
-def _memory(memory: JsonObject, session_id: str, actor: str | None) -> tuple[str, bytes]:
+def _memory(memory: JsonObject, session_id: str, project: str | None) -> tuple[str, bytes]:
     content = str(memory["content"])
     title = " ".join(str(memory.get("name") or names.title_of(content)).split())
-    project = actor if memory.get("scope") == "project" else None
-    path = names.extracted_path(str(memory.get("filename") or title).removesuffix(".md"), content, project)
+    of_project = project if memory.get("scope") == "project" else None
+    path = names.extracted_path(str(memory.get("filename") or title).removesuffix(".md"), content, of_project)
     tags = memory.get("tags")
     front = {"type": str(memory.get("type") or "memory"), "session_id": session_id, "source": "extract"}
     note = {"title": title, "content": content, "tags": [str(t) for t in tags] if isinstance(tags, list) else []}

@@ -267,8 +267,9 @@ def test_derived_paths_are_paths_a_caller_could_have_given(title: str, content: 
 @example("x", "x", "COM1")
 @example("con", "x", None)
 def test_a_name_that_a_model_chose_is_a_path_a_caller_could_have_given(
-    name: str, content: str, project: str | None
+    name: str, content: str, actor: str | None
 ) -> None:
+    project = None if actor is None else names.actor_folder(actor)
     path = names.extracted_path(name, content, project)
     assert names.check_path(path) == path
     assert path.startswith("memory/global/extracted-" if project is None else "memory/project/")

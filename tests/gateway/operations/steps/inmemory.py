@@ -9,6 +9,7 @@ import pytest
 
 from gateway.brain.locks import Locks
 from gateway.ingest.web_page import Page, read_text
+from gateway.operations import names
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps import brains, certainty
@@ -123,6 +124,9 @@ class InMemory:
 
     async def has(self, op: Op) -> bool:
         return op not in self.lacks and (op in STORE or op in self.answers)
+
+    def project_of(self, actor: str | None) -> str | None:
+        return None if actor is None else names.actor_folder(actor)
 
     def finds(self, path: str) -> bool:
         return not path.startswith(self.unfindable) if self.unfindable else True
