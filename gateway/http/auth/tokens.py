@@ -1,11 +1,12 @@
 """API tokens: whoever brings one of the file is let in. The file is read again when it changes."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from gateway.config.reread_file import RereadFile
-from gateway.config.token_file import digest, parse
+from gateway.config.token_file import Record, digest, parse
 from gateway.http.auth.inbound import Refused
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
@@ -20,7 +21,10 @@ class Tokens:
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
     def __init__(self, path: Path) -> None:
-        self._file = RereadFile(path, lambda body: {record.sha256: record for record in parse(body)})
+        # Whoever takes the file away takes the tokens away.
+        self._file: RereadFile[Mapping[str, Record]] = RereadFile(
+            path, lambda body: {record.sha256: record for record in parse(body)}, without={}
+        )
 
     async def principal(self, token: str) -> Principal:
         record = self._file.value().get(digest(token))

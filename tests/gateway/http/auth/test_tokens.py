@@ -191,7 +191,7 @@ def test_the_token_itself_is_in_no_file_and_no_log(tmp_path: Path, capfd: pytest
         assert secret.encode() not in files
 
 
-def test_a_broken_file_keeps_those_it_had_and_the_gateway_is_not_ready(tmp_path: Path) -> None:
+def test_a_file_that_is_being_written_keeps_those_it_had_and_one_that_is_gone_has_none(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     with gateway(tmp_path) as served:
         first = kept(file)
@@ -203,7 +203,16 @@ def test_a_broken_file_keeps_those_it_had_and_the_gateway_is_not_ready(tmp_path:
             return answer.status_code, answer.json()["problems"]
 
         assert ready() == (200, [])
-        for broken in (b"", b"{", b"[]", b'{"tokens": {}}', good[:-5], good.replace(b"sha256", b"sha512"), b"\xff"):
+        for broken in (
+            b"",
+            b"{",
+            b"[]",
+            b"{}",
+            b'{"tokens": {}}',
+            good[:-5],
+            good.replace(b"sha256", b"sha512"),
+            b"\xff",
+        ):
             file.write_bytes(broken)
             assert status(served, first) == 200, broken
             assert status(served, make_token()) == 401
@@ -211,11 +220,48 @@ def test_a_broken_file_keeps_those_it_had_and_the_gateway_is_not_ready(tmp_path:
             file.write_bytes(good)
             assert ready() == (200, [])
         file.unlink()
-        assert (status(served, first), ready()[0]) == (200, 503)
+        assert (status(served, first), ready()[0]) == (401, 503)
+        file.write_bytes(good)
+        assert (status(served, first), ready()) == (200, (200, []))
+        file.unlink()
         second = kept(file)
         assert (status(served, first), status(served, second), ready()) == (401, 200, (200, []))
         file.write_text('{"tokens": []}')
         assert (status(served, second), ready()) == (401, (200, []))
+
+
+async def test_a_revocation_counts_whatever_else_is_written_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    leaked, other = kept(file, id="leaked"), kept(file, id="other")
+    tokens = Tokens(file)
+    said = json.loads(file.read_text())
+    said["version"] = 2
+    said["tokens"][0] |= {"revoked": "2026-01-01T00:00:00Z", "why": "it was in a chat"}
+    file.write_text(json.dumps(said))
+    with pytest.raises(Refused, match="revoked token leaked"):
+        await tokens.principal(leaked)
+    assert (await tokens.principal(other)).client == "other"
+
+
+async def test_a_token_with_a_field_that_nobody_knows_is_good_for_nothing(tmp_path: Path) -> None:
+    """It may be a revocation with a slip in it, or a limit that a newer version has."""
+    file = tmp_path / "tokens.json"
+    good, odd = kept(file, id="good", reason=None), kept(file, id="odd", revokd="2026-01-01T00:00:00Z")
+    tokens = Tokens(file)
+    assert (await tokens.principal(good)).client == "good"
+    with pytest.raises(Refused, match="not understood token odd"):
+        await tokens.principal(odd)
+
+
+def test_what_a_newer_version_wrote_outlives_a_change(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    kept(file, id="newer", days=["Monday"])
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps({**said, "version": 2}))
+    assert command(tmp_path, "revoke", "newer").returncode == 0
+    after = json.loads(file.read_text())
+    assert (after["version"], after["tokens"][0]["days"]) == (2, ["Monday"])
+    assert after["tokens"][0]["revoked"]
 
 
 async def test_who_it_is_and_until_when(tmp_path: Path) -> None:
