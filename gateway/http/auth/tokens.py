@@ -32,17 +32,22 @@ class Tokens:
             raise Refused("unknown token")
         if (state := record.state(datetime.now(UTC))) != "active":
             raise Refused(f"{state} token {record.id}")
-        return Principal(
-            issuer=ISSUER,
-            subject=record.subject,
-            client=record.id,
-            org=record.org,
-            projects=record.projects,
-            scopes=scopes.grant([record.scope]),
-            brain=record.brain,
-            brain_in_path=record.brain is None,
-        )
+        return principal_of(record)
 
     async def problem(self) -> str | None:
         self._file.value()
         return None if self._file.is_current else "the file of tokens cannot be read"
+
+
+def principal_of(record: Record) -> Principal:
+    """Who has this token. Private notes go by issuer and subject: neither may change for a token that is there."""
+    return Principal(
+        issuer=ISSUER,
+        subject=record.subject,
+        client=record.id,
+        org=record.org,
+        projects=record.projects,
+        scopes=scopes.grant([record.scope]),
+        brain=record.brain,
+        brain_in_path=record.brain is None,
+    )
