@@ -192,6 +192,7 @@ def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | No
             shared_audience=settings.auth_shared_audience,
             org_claim=settings.org_claim,
             projects_claim=settings.projects_claim,
+            brain_claim=settings.brain_claim,
         )
         keys = ProviderKeys(expected.issuer, settings.auth_jwks_url, http)
         return JwtInbound(expected, keys, keeps_token=passes_on)

@@ -12,6 +12,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from gateway.app.brains import embedded_brains
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import PARENT, http_app
 from gateway.app.startup import listening_socket, say
@@ -29,21 +30,14 @@ def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
     check_serving(settings)
     prepare(settings)
-    if settings.upstream_url is None:
-        _check_store(settings.data_dir)
+    # Say now what the first call would run into: a file that is damaged, or of a newer version.
+    brains = embedded_brains(settings) if settings.upstream_url is None else None
     listening = listening_socket(settings.host, settings.port)
-    say(*welcome.serving(settings))
+    say(*welcome.serving(settings), *welcome.no_default(settings, brains))
     if workers == 1:
         run_until_stopped(OneSignal(_uvicorn_config(http_app(settings))), listening)
         return
     _supervise(settings, workers, listening)
-
-
-def _check_store(data_dir: Path) -> None:
-    """Say now what the first call would run into: a file that is damaged, or of a newer version."""
-    from gateway.app.embedded import open_store
-
-    open_store(data_dir).close()
 
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:

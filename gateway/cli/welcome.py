@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.config.settings import Settings
@@ -22,6 +23,19 @@ def serving(settings: Settings) -> list[str]:
         *_clients(settings),
         "",
         "Stop with Ctrl-C.",
+        "",
+    ]
+
+
+def no_default(settings: Settings, brains: Sequence[tuple[str, str]] | None) -> list[str]:
+    """That the default brain is not there. No reason not to start: it can only be made by a gateway that runs."""
+    default = None if settings.is_shared else settings.default_brain
+    if default is None or brains is None or any(default in names for names in brains):
+        return []
+    there = ", ".join(slug for slug, _ in brains)
+    return [
+        f"There is no brain {default}, which BRAINS_DEFAULT_BRAIN names, and calls that name none fail. There are: "
+        f"{there}. Correct it, or create it with memory_create_brain.",
         "",
     ]
 

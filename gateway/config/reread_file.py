@@ -1,11 +1,13 @@
 """Files that an operator may change while we run, and how we change them."""
 
+import math
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -13,36 +15,65 @@ log = structlog.get_logger()
 T = TypeVar("T")
 _WORD = re.compile(rb"[\x21-\x7e]+")
 _STATE_KEY = re.compile(rb"[0-9a-fA-F]{64}")
+# We replace files whole; an editor may leave a part of one for a moment.
+_WRITING_SECONDS: Final = 5.0
 
 
 class RereadFile(Generic[T]):
-    """What a file says now. A change that cannot be read is reported once, and what was said before holds."""
+    """What a file says now. That it cannot be read is reported once, with what holds meanwhile."""
 
-    def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes], T],
+        *,
+        without: T | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Read it once.
+
+        `without` is what holds without the file: at once where it is gone, and where it cannot be read after the few
+        seconds that somebody may take to write it. None: what it said before holds until it can be read again.
 
         Raises:
             OSError: it cannot be read.
             ValueError: it does not say what it should.
         """
         self.path = path
-        self._parse = parse
+        self._parse, self._without, self._clock = parse, without, clock
         self._seen = _state(path)
         self._value = parse(path.read_bytes())
-        self.is_current = True
+        self._failure: str | None = None
+        self._holds_until = math.inf
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it could be read when it was last looked at."""
+        return self._failure is None
 
     def value(self) -> T:
         try:
             now = _state(self.path)
             if now != self._seen:
-                self._seen = now
-                self._value, self.is_current = self._parse(self.path.read_bytes()), True
+                self._value = self._parse(self.path.read_bytes())
+                self._seen, self._failure, self._holds_until = now, None, math.inf
                 log.info("file.reloaded", file=self.path.name)
         except (OSError, ValueError) as error:
-            if self.is_current:
-                log.error("file.unreadable", file=self.path.name, error=type(error).__name__)
-            self._seen, self.is_current = None, False
-        return self._value
+            self._note(error)
+        return self._value if self._without is None or self._clock() < self._holds_until else self._without
+
+    def _note(self, error: Exception) -> None:
+        gone, failure = isinstance(error, FileNotFoundError), type(error).__name__
+        self._holds_until = -math.inf if gone else min(self._holds_until, self._clock() + _WRITING_SECONDS)
+        if self._without is None:
+            meanwhile = "What it said before holds. Put a good one in its place."
+        elif gone:
+            meanwhile = "Nothing it said holds any more. Put it back, or make a new one."
+        else:
+            meanwhile = f"What it said before holds for {_WRITING_SECONDS:g} seconds. Put a good one in its place."
+        if failure != self._failure:
+            log.error("file.unreadable", file=self.path.name, error=failure, meanwhile=meanwhile)
+        self._seen, self._failure = None, failure
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

@@ -126,6 +126,11 @@ class Settings(BaseSettings):
         "write", description="What clients are told to ask for when they log in; more is asked for when it is needed."
     )
     org_claim: str = Field("org_id", description="Claim of an access token that names the organization.")
+    brain_claim: str | None = Field(
+        None,
+        description="Claim that names the one brain an access token is for. Unset: none is read, and tokens are for "
+        "every brain of their caller.",
+    )
     projects_claim: str = Field("projects", description="Claim that lists the projects a caller may choose.")
     single_tenant: bool = Field(
         False, description="Whether all who are let in are one tenant, and share `BRAINS_UPSTREAM_TOKEN`."

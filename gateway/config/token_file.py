@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
 from gateway.config.reread_file import replace_file
 from gateway.operations import scopes
@@ -22,7 +21,7 @@ _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class Record(BaseModel):
     """One token, as the file keeps it: never the token itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     id: str
     sha256: _Hash
@@ -39,13 +38,16 @@ class Record(BaseModel):
     def state(self, now: datetime) -> str:
         if self.revoked is not None:
             return "revoked"
+        if any(value is not None for value in (self.model_extra or {}).values()):
+            # A misspelt word, or a limit that a newer version knows: good for nothing, rather than for too much.
+            return "not understood"
         return "expired" if self.expires is not None and self.expires <= now else "active"
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="allow")
 
-    tokens: list[Record] = Field(default_factory=list)
+    tokens: list[Record]
 
 
 def parse(body: bytes) -> list[Record]:
@@ -71,7 +73,6 @@ def change(path: Path) -> Iterator[list[Record]]:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Where the file system has no locks, fail: a lock that lives by its file outlives a process that was killed.
     with FileLock(path.with_name(path.name + ".lock"), mode=0o600, fallback_to_soft=False):
-        records = parse(path.read_bytes()) if path.exists() else []
-        yield records
-        text = json.dumps({"tokens": [record.model_dump(mode="json") for record in records]}, indent=2) + "\n"
-        replace_file(path, text.encode())
+        file = _File.model_validate_json(path.read_bytes()) if path.exists() else _File(tokens=[])
+        yield file.tokens
+        replace_file(path, file.model_dump_json(indent=2, exclude_none=True).encode() + b"\n")

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.brain.limits import Limits
 from gateway.http.admission import Admission
-from gateway.http.auth.access import Access, Resource
+from gateway.http.auth.access import RECHECK_SECONDS, Access, Resource
 from gateway.http.auth.inbound import Inbound
 from gateway.http.auth.stepup import StepUp
 from gateway.http.mcp_path import McpPath
@@ -55,6 +55,8 @@ class Door:
     resource: Resource | None = None
     limits: Limits = field(default_factory=Limits)
     needs_token: bool = True
+    recheck_seconds: float = RECHECK_SECONDS
+    """How often it is looked whether a token is still good while a request of it is answered."""
     ready: Readiness = always_ready
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
@@ -85,7 +87,15 @@ def endpoint(
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)
     told = {name: mount.unauthorized for name, mount in mounts.items()}
-    app = Access(app, door.inbound, door.resource, door.limits, told, needs_token=door.needs_token)
+    app = Access(
+        app,
+        door.inbound,
+        door.resource,
+        door.limits,
+        told,
+        needs_token=door.needs_token,
+        recheck_seconds=door.recheck_seconds,
+    )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuardMiddleware(app, options.allowed_hosts, options.allowed_origins, mode="strict")
     app = Public(app, door.ready, door.resource, door.keys)

@@ -65,7 +65,11 @@ class StepContext(Protocol):
         ...
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Keep to oneself what goes by a name, within this process, for as long as the block takes."""
+        """Keep to oneself what goes by a name, within this process, for as long as the block takes.
+
+        A path is enough of a name. With the brain in it, a brain that is called by its slug and by its id would have
+        two locks; without it, who writes to the same path of another brain waits a moment.
+        """
         ...
 
     def later(self, name: str, job: Callable[["StepContext"], Awaitable[None]]) -> None:

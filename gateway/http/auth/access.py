@@ -13,10 +13,11 @@ from fastmcp.server.auth import AccessToken
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.brain.limits import Limits
 from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
+from gateway.http.auth.while_valid import do_while_valid
 from gateway.http.mcp_path import McpPath, is_guarded
 from gateway.operations import scopes
 from gateway.operations.caller import LOCAL, HttpAnswer, Principal
@@ -26,6 +27,8 @@ log = structlog.get_logger()
 
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
+# How long a token that is revoked or expires may be answered what it asked before.
+RECHECK_SECONDS: Final = 5.0
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
@@ -64,13 +67,14 @@ class Access:
         surfaces: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
         *,
         needs_token: bool = True,
+        recheck_seconds: float = RECHECK_SECONDS,
     ) -> None:
         """`surfaces` are those that are served, the one at `/mcp` first, with what each tells those it lets not in."""
         self._app = AuthContextMiddleware(app)
         self._inbound, self._resource = inbound, resource
         self._limits = limits
         self._surfaces = surfaces
-        self._needs_token = needs_token
+        self._needs_token, self._recheck_seconds = needs_token, recheck_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,7 +102,34 @@ class Access:
             except GatewayError as error:
                 await too_many(error)(scope, receive, send)
             else:
-                await self._app(_let_in(scope, principal), receive, send)
+                await self._serve(_let_in(scope, principal), receive, send, principal)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
+        """To the end, or until the token is revoked or expires."""
+        begun = False
+
+        async def note(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def is_valid() -> bool:
+            try:
+                return await self._principal(scope) == principal
+            except ProviderDown:
+                # It was valid, and nobody says that it is not any more.
+                return True
+            except Refused:
+                return False
+
+        if self._inbound is None:
+            await self._app(scope, receive, send)
+        elif not await do_while_valid(self._app(scope, receive, note), is_valid, self._recheck_seconds):
+            log.warning("http.refused", status=401, reason="the token ended", path=scope["path"])
+            if begun:
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await self._unauthorized(scope)(scope, receive, send)
 
     async def _principal(self, scope: Scope) -> Principal:
         if self._inbound is None:

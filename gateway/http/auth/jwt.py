@@ -18,6 +18,8 @@ from gateway.http.auth.inbound import ProviderDown, Refused
 from gateway.http.auth.keys import ProviderKeys
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
+from gateway.operations.errors import GatewayError
+from gateway.operations.names import check_id
 
 _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)", re.ASCII)
 _SKEW: Final = 60
@@ -48,6 +50,9 @@ class Expected:
     """Whether a token that is for others too is good for us."""
     org_claim: str = "org_id"
     projects_claim: str = "projects"
+    brain_claim: str | None = None
+    """Where it says which brain it is bound to. No name is a matter of course: the same claim of a provider may mean
+    something else."""
 
 
 class JwtInbound:
@@ -135,6 +140,7 @@ class JwtInbound:
                 name for entry in _listed(claims.get(self._expected.projects_claim)) if (name := _name(entry))
             ),
             scopes=scopes.grant(_scopes(claims)),
+            brain=self._brain(claims),
             token=token if self._keeps_token else None,
         )
 
@@ -142,12 +148,19 @@ class JwtInbound:
         said = claims.get(self._expected.org_claim)
         if said is None:
             return None
-        # With several nobody has said which: the first would be a guess.
-        if isinstance(said, list) and len(said) == 1:
-            said = said[0]
-        if (org := _name(said)) is None:
+        if (org := _name(_only(said))) is None:
             raise Refused("organization")
         return org
+
+    def _brain(self, claims: Mapping[str, Any]) -> str | None:
+        """The brain that the token is bound to. A claim that is there and names none is no leave for all of them."""
+        claim = self._expected.brain_claim
+        if claim is None or claim not in claims:
+            return None
+        try:
+            return check_id(_name(_only(claims[claim])) or "", "brain")
+        except GatewayError:
+            raise Refused("brain") from None
 
 
 def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -198,6 +211,11 @@ def _moment(said: Any) -> float | None:
 
 def _name(said: Any) -> str | None:
     return said if isinstance(said, str) and 0 < len(said) <= _NAME_LENGTH and said.isprintable() else None
+
+
+def _only(said: Any) -> Any:
+    """With several nobody has said which: the first would be a guess."""
+    return said[0] if isinstance(said, list) and len(said) == 1 else said
 
 
 def _listed(said: Any) -> list[Any]:

@@ -1,11 +1,12 @@
 """API tokens: whoever brings one of the file is let in. The file is read again when it changes."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from gateway.config.reread_file import RereadFile
-from gateway.config.token_file import digest, parse
+from gateway.config.token_file import Record, digest, parse
 from gateway.http.auth.inbound import Refused
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
@@ -20,7 +21,10 @@ class Tokens:
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
     def __init__(self, path: Path) -> None:
-        self._file = RereadFile(path, lambda body: {record.sha256: record for record in parse(body)})
+        # Whoever takes the file away takes the tokens away.
+        self._file: RereadFile[Mapping[str, Record]] = RereadFile(
+            path, lambda body: {record.sha256: record for record in parse(body)}, without={}
+        )
 
     async def principal(self, token: str) -> Principal:
         record = self._file.value().get(digest(token))
@@ -28,17 +32,22 @@ class Tokens:
             raise Refused("unknown token")
         if (state := record.state(datetime.now(UTC))) != "active":
             raise Refused(f"{state} token {record.id}")
-        return Principal(
-            issuer=ISSUER,
-            subject=record.subject,
-            client=record.id,
-            org=record.org,
-            projects=record.projects,
-            scopes=scopes.grant([record.scope]),
-            brain=record.brain,
-            brain_in_path=record.brain is None,
-        )
+        return principal_of(record)
 
     async def problem(self) -> str | None:
         self._file.value()
         return None if self._file.is_current else "the file of tokens cannot be read"
+
+
+def principal_of(record: Record) -> Principal:
+    """Who has this token. Private notes go by issuer and subject: neither may change for a token that is there."""
+    return Principal(
+        issuer=ISSUER,
+        subject=record.subject,
+        client=record.id,
+        org=record.org,
+        projects=record.projects,
+        scopes=scopes.grant([record.scope]),
+        brain=record.brain,
+        brain_in_path=record.brain is None,
+    )

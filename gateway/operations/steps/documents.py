@@ -55,7 +55,7 @@ async def by_batch(context: StepContext, document: Args) -> JsonObject:
 async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
     brain, path = str(document["brain"]), str(document["path"])
     # Between the look and the write, nobody else of this process writes there.
-    async with context.alone(f"{path} of {brain}"):
+    async with context.alone(path):
         if (stored := await _find_note(context, document)) is not None:
             return {**stored, "reused": True}
         moment = notes.now()

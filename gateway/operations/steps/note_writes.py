@@ -33,7 +33,7 @@ async def _keep(
     context: StepContext, args: Args, create: Callable[[StepContext, Args, Draft], Awaitable[None]]
 ) -> JsonObject:
     brain, path, change = str(args["brain"]), str(args["path"]), args["change"]
-    async with context.alone(f"{path} of {brain}"):
+    async with context.alone(path):
         for _ in range(_RACES):
             before = await read(context, brain, path)
             draft: Draft | None = change(None if before is None else notes.open_note(before))
@@ -126,7 +126,7 @@ async def _move_for_certain(context: StepContext, args: Args, send: Callable[[],
     async def look() -> bool | None:
         return (await read(context, brain, path) is None and await read(context, brain, to) is not None) or None
 
-    async with context.alone(f"{path} of {brain}"):
+    async with context.alone(path):
         try:
             await make_certain(send, look)
         except GatewayError as error:
@@ -147,7 +147,7 @@ async def remove(context: StepContext, args: Args) -> JsonObject:
     async def look() -> bool | None:
         return await read(context, brain, path) is None or None
 
-    async with context.alone(f"{path} of {brain}"):
+    async with context.alone(path):
         try:
             return {"removed": await make_certain(send, look)}
         except GatewayError as error:

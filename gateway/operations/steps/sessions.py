@@ -27,7 +27,7 @@ async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
     messages = args["messages"]
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
-    async with context.alone(f"session {args['session_id']} of {args['brain']}"):
+    async with context.alone(f"session {args['session_id']}"):
         appended: list[JsonObject] = []
         with _count_appended(appended, messages):
             tail = await _known_tail(context, session, len(messages))
@@ -104,7 +104,7 @@ async def append_to_log(context: StepContext, args: Args) -> JsonObject:
     brain, session_id, messages = str(args["brain"]), str(args["session_id"]), args["messages"]
     call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
     path = names.session_log_path(context.caller, session_id)
-    async with context.alone(f"{path} of {brain}"):
+    async with context.alone(path):
         appended: list[JsonObject] = []
         with _count_appended(appended, messages):
             there = call.there((await read_log(context, brain, session_id)).messages)

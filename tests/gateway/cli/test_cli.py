@@ -216,6 +216,22 @@ def test_what_is_served_is_said_on_stderr_and_ctrl_c_ends_it_quietly(
     assert serving.returncode == 0
 
 
+def test_a_default_brain_that_is_not_there_is_told_at_the_start(environment: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "gateway", "serve", "--port", str(port)]
+    settings = {"BRAINS_LOG_LEVEL": "error", "BRAINS_DEFAULT_BRAIN": "mian"}
+    with subprocess.Popen(command, env={**environment, **settings}, stdout=-1, stderr=-1, text=True) as serving:
+        assert serving.stderr is not None
+        said = next(line for line in serving.stderr if "BRAINS_DEFAULT_BRAIN names" in line or not line)
+        # It can be made now, by a call.
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30).json() == {"ok": True}
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=30)
+    assert said.startswith("There is no brain mian, which BRAINS_DEFAULT_BRAIN names, and calls that name none fail.")
+    assert "There are: main. Correct it, or create it with memory_create_brain." in said
+
+
 def test_a_damaged_brain_file_stops_the_start_with_one_sentence(environment: dict[str, str], tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.mkdir()

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateway.cli import welcome
 from gateway.config.settings import load
 
@@ -66,3 +68,21 @@ def test_the_other_vocabularies_are_told_of() -> None:
     told = "\n".join(welcome.serving(load(surfaces="kv")))
     assert "other vocabularies" not in told
     assert "--surface" not in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "brains", "told"),
+    [
+        ({"default_brain": "main"}, [("main", "brn_1")], False),
+        ({"default_brain": "brn_1"}, [("main", "brn_1")], False),
+        ({"default_brain": "other"}, [("main", "brn_1")], True),
+        ({}, [("main", "brn_1")], False),
+        # Nobody has asked the platform yet, and with many tenants there is no default.
+        ({"default_brain": "other", "upstream_url": "http://127.0.0.1:9"}, None, False),
+        ({"default_brain": "other", "auth": "tokens"}, [("main", "brn_1")], False),
+    ],
+)
+def test_the_default_brain_is_known_by_either_name(
+    settings: dict[str, Any], brains: list[tuple[str, str]] | None, told: bool
+) -> None:
+    assert bool(welcome.no_default(load(**settings), brains)) is told

@@ -92,6 +92,60 @@ def test_what_cannot_be_read_is_told_once_and_what_was_said_before_holds(
     assert str(path.parent) not in str(logs), "where it lies is nobody's business"
 
 
+class Clock:
+    """Goes on when it is told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "gone"])
+def test_where_nothing_may_outlive_the_file_what_it_said_holds_for_the_time_of_writing_one(
+    path: Path, damage: str
+) -> None:
+    clock = Clock()
+    watched = RereadFile(path, number, without=0, clock=clock)
+    with capture_logs() as logs:
+        DAMAGE[damage](path)
+        assert watched.value() == 1
+        clock.now += 4.9
+        assert watched.value() == 1
+        clock.now += 0.2
+        assert [(watched.value(), watched.is_current) for _ in range(3)] == [(0, False)] * 3
+        if path.is_dir():
+            path.rmdir()
+        replace_file(path, b"2")
+        assert (watched.value(), watched.is_current) == (2, True)
+        clock.now += 1000
+        assert watched.value() == 2
+    assert [entry["event"] for entry in logs] == ["file.unreadable", "file.reloaded"]
+    assert logs[0]["meanwhile"] == "What it said before holds for 5 seconds. Put a good one in its place."
+
+
+def test_where_nothing_may_outlive_the_file_nothing_does_once_it_is_gone(path: Path) -> None:
+    watched = RereadFile(path, number, without=0, clock=Clock())
+    with capture_logs() as logs:
+        path.unlink()
+        assert [watched.value() for _ in range(3)] == [0] * 3
+        # What comes in its place is not what was there.
+        path.write_bytes(b"nonsense")
+        assert [watched.value() for _ in range(3)] == [0] * 3
+        path.write_bytes(b"2")
+        assert watched.value() == 2
+    assert [entry["event"] for entry in logs] == ["file.unreadable", "file.unreadable", "file.reloaded"]
+    assert logs[0]["meanwhile"] == "Nothing it said holds any more. Put it back, or make a new one."
+
+
+def test_a_file_that_is_damaged_and_then_gone_is_gone(path: Path) -> None:
+    watched = RereadFile(path, number, without=0, clock=Clock())
+    path.write_bytes(b"nonsense")
+    assert watched.value() == 1
+    path.unlink()
+    assert watched.value() == 0
+
+
 def test_the_same_file_put_back_is_current_again(path: Path) -> None:
     watched = RereadFile(path, number)
     path.rename(path.with_name("away"))

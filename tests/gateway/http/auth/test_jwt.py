@@ -20,7 +20,7 @@ from gateway.upstream.wire.transport import pooled_client
 from tests.gateway.http.auth.forgeries import ACCEPTED, REFUSED, more_keys
 from tests.gateway.http.auth.forging import Make, raw_claims, signed_as, twice
 from tests.gateway.http.auth.provider import AUDIENCE, KEYS, LOGIN_SCOPE, PUBLIC_URL, Provider, ed, providing, public
-from tests.served import Served, raw_call, serving
+from tests.served import Served, messages_of, raw_call, serving
 
 NOW = 1_900_000_000.0
 
@@ -127,6 +127,61 @@ async def test_who_somebody_is_follows_from_the_token(provider: Provider, inboun
         projects=("north", "south"),
         scopes=frozenset({"brains:read", "brains:write"}),
     )
+
+
+def bound_by(claim: str | None, provider: Provider, keys: ProviderKeys) -> JwtInbound:
+    return JwtInbound(Expected(provider.issuer, AUDIENCE, brain_claim=claim), keys, clock=now)
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims", "brain"),
+    [
+        ("brain", {"brain": "main"}, "main"),
+        ("brain", {"brain": ["main"]}, "main"),
+        ("brain", {"https://brains.example/brain": "main"}, None),
+        ("https://brains.example/brain", {"https://brains.example/brain": "brn_1"}, "brn_1"),
+        ("brain", {}, None),
+        (None, {"brain": "main", "brain_id": "main", "None": "main"}, None),
+        (None, {"brain": 7}, None),
+    ],
+    ids=str,
+)
+async def test_the_brain_a_token_is_bound_to_is_the_one_that_the_configured_claim_names(
+    provider: Provider, keys: ProviderKeys, claim: str | None, claims: dict[str, Any], brain: str | None
+) -> None:
+    principal = await bound_by(claim, provider, keys).principal(provider.token(NOW, **claims))
+    assert (principal.brain, principal.brain_in_path) == (brain, False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, 7, True, "", " ", "../x", "a/b", "a\nb", "x" * 129, [], ["main", "other"], [["main"]], {"id": "main"}],
+)
+async def test_a_claim_that_names_no_brain_lets_nobody_in(provider: Provider, keys: ProviderKeys, said: Any) -> None:
+    with pytest.raises(Refused, match=r"^brain$"):
+        await bound_by("brain", provider, keys).principal(provider.token(NOW, brain=said))
+
+
+def test_over_http_a_bound_access_token_is_good_for_its_brain_alone(
+    provider: Provider, http: httpx.Client, tmp_path: Path
+) -> None:
+    door = {"auth": "jwt", "auth_issuer": provider.issuer, "public_url": PUBLIC_URL, "brain_claim": "brain"}
+    with serving(tmp_path, None, **door) as served:
+
+        def code(path: str = "/mcp", brain_claim: Any = "main", **arguments: str) -> str | None:
+            call = raw_call("modern", "memory_search", {"query": "x", **arguments})
+            call["headers"]["authorization"] = f"Bearer {provider.token(brain=brain_claim)}"
+            said = http.post(served.url + path, **call)
+            if said.status_code != 200:
+                return str(said.status_code)
+            found: str | None = messages_of(said)[-1]["result"]["structuredContent"].get("code")
+            return found
+
+        assert (code(), code("/mcp/main"), code(brain="main")) == (None, None, None)
+        assert (code("/mcp/other"), code(brain="other"), code("/mcp/main", brain="other")) == ("forbidden",) * 3
+        assert (code(brain_claim=7), code(brain_claim=None)) == ("401", "401")
+        # One that is bound to none is for all brains, as ever.
+        assert code(brain_claim=..., brain="main") is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Notes of ours are read, changed, moved and removed; and the same again is the same."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -97,6 +98,24 @@ async def test_who_is_second_sees_what_the_first_has_made() -> None:
     await note_writes.keep_by_record(work, args(change=change))
     assert seen == [None, "theirs"]
     assert work.files == {PATH: body("mine")}
+
+
+async def test_a_brain_by_either_of_its_names_is_one_and_no_change_is_lost() -> None:
+    work = InMemory({PATH: body("")})
+    send = work.send
+
+    async def send_slowly(op: Op, args: Any) -> JsonObject:
+        await asyncio.sleep(0)
+        return await send(op, args)
+
+    def add(letter: str) -> Any:
+        return lambda before: Draft(body(before.content.strip() + letter), "A", {}, {})
+
+    work.send = send_slowly  # type: ignore[method-assign]  # so that both are under way at once
+    await asyncio.gather(
+        *(note_writes.keep_by_put(work, args(brain=name, change=add(name[0]))) for name in ("main", "brn_1"))
+    )
+    assert notes.open_note(work.files[PATH]).content.strip() == "mb"
 
 
 async def test_a_note_that_never_comes_to_rest_is_a_conflict_that_may_be_tried_again() -> None:

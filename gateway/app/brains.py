@@ -1,0 +1,57 @@
+"""The brains there are, for commands that are told one: a name that is wrong is best told where it is written."""
+
+import asyncio
+
+from gateway.app.startup import check_data_dir
+from gateway.config.settings import Settings
+from gateway.config.token_file import Record
+from gateway.config.unsafe_settings import check_local
+from gateway.operations.caller import Call, Caller
+
+_CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
+
+
+def embedded_brains(settings: Settings) -> list[tuple[str, str]]:
+    """Slug and id of each brain of the embedded one.
+
+    Raises:
+        CannotStart: it cannot be opened.
+    """
+    from gateway.app.embedded import open_store
+
+    check_data_dir(settings.data_dir)
+    store = open_store(settings.data_dir)
+    try:
+        return [(brain.slug, brain.id) for brain in store.brains()]
+    finally:
+        store.close()
+
+
+def brains_for(settings: Settings, record: Record) -> list[tuple[str, str]]:
+    """Slug and id of each brain that whoever has this token would be shown.
+
+    Raises:
+        BadSetting: the platform cannot be asked.
+        CannotStart: the embedded brain cannot be opened.
+        GatewayError: the platform does not say.
+    """
+    if settings.upstream_url is None:
+        return embedded_brains(settings)
+    check_local(settings)
+    return asyncio.run(_listed(settings, record))
+
+
+async def _listed(settings: Settings, record: Record) -> list[tuple[str, str]]:
+    # Imported when used: it takes longer than all else that the command does.
+    from gateway.app.gateway import Gateway
+    from gateway.http.auth.tokens import principal_of
+
+    patience = {
+        "connect_seconds": min(settings.connect_seconds, _CONNECT_SECONDS),
+        "read_seconds": min(settings.read_seconds, _READ_SECONDS),
+    }
+    gateway = Gateway(settings.model_copy(update=patience), roots=())
+    principal = principal_of(record)
+    async with gateway.running():
+        items = (await gateway.brain.list_brains(Call(Caller(principal.partition, principal=principal))))["items"]
+    return [(str(brain.get("slug")), str(brain.get("id"))) for brain in items]
