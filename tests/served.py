@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from gateway.app.http_app import http_app
 from gateway.config.settings import load
+from gateway.http.connection import Connection
 
 Era = Literal["modern", "legacy"]
 MODE: dict[Era, str] = {"modern": "2026-07-28", "legacy": "legacy"}
@@ -57,7 +58,9 @@ def stdio_client(era: Era, cwd: Path, *, surface: str = "memory", **settings: st
 def listening(app: ASGIApp) -> Iterator[str]:
     """The application under uvicorn, in a thread, until the block ends."""
     bound = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app, http=Connection, lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=2
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()

@@ -7,23 +7,18 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import Final
-
-import uvicorn
-from starlette.types import ASGIApp
 
 from gateway.app.brains import embedded_brains
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import PARENT, http_app
 from gateway.app.startup import listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
+from gateway.app.uvicorn_config import uvicorn_config
 from gateway.cli import welcome
 from gateway.cli.prepare import prepare
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import Settings
 from gateway.config.unsafe_settings import check_serving
-
-_DRAIN_SECONDS: Final = 10
 
 
 def serve(settings: Settings, workers: int) -> None:
@@ -35,7 +30,7 @@ def serve(settings: Settings, workers: int) -> None:
     listening = listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings), *welcome.no_default(settings, brains))
     if workers == 1:
-        run_until_stopped(OneSignal(_uvicorn_config(http_app(settings))), listening)
+        run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), listening)
         return
     _supervise(settings, workers, listening)
 
@@ -55,7 +50,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     if settings.state_keys_file is None:
         environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
     os.environ.update(environment)
-    config = _uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
+    config = uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:
@@ -70,19 +65,3 @@ def _shared_key() -> str:
     path = Path(directory) / "state-keys"
     replace_file(path, secrets.token_hex(32).encode())
     return str(path)
-
-
-def _uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        factory=isinstance(app, str),
-        workers=workers,
-        loop="uvloop" if os.name == "posix" else "asyncio",
-        http="httptools",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
-    )

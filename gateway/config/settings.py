@@ -175,9 +175,14 @@ class Settings(BaseSettings):
         description="Directories `memory_ingest_file` may read, separated as in PATH. "
         "Unset: over stdio the working directory; over HTTP none, and the tool is not offered.",
     )
-    max_body: int = Field(64 * 1024 * 1024, ge=1024, description="Largest request body over HTTP, in bytes.")
+    max_body: int = Field(
+        32 * 1024 * 1024,
+        ge=1024,
+        description="Largest request body over HTTP, in bytes. The longest memory, of five million characters, takes "
+        "20 MB in UTF-8, and 30 MB if each is escaped as `\\u00e9`; only one of mostly escaped emoji takes more.",
+    )
     allowed_hosts: HostNames = Field((), description="Host names callers may use besides loopback, comma-separated.")
-    allowed_origins: Origins = Field((), description="Browser origins that may call, comma-separated.")
+    allowed_origins: Origins = Field((), description="Origins of web pages that may call, comma-separated.")
     fetch: Literal["on", "off"] = Field(
         "on",
         description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, "

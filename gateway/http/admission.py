@@ -1,7 +1,8 @@
-"""How many bytes of request bodies are held at once: beyond that callers wait, and memory does not run out."""
+"""Request bodies, read in one place: how large, how fast, of what shape, and how many bytes of all of them at once."""
 
 import asyncio
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -9,57 +10,74 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http.auth.access import without_id
+from gateway.http.json_shape import BadShape, JsonShape
 from gateway.operations.caller import LOCAL
 from gateway.operations.errors import GatewayError
 
 log = structlog.get_logger()
 
+# A body up to this size is always let in: what may be under way at once is limited by calls.
+SMALL: Final = 64 * 1024
 _RETRY_SECONDS: Final = 2
-_BODY_SECONDS: Final = 120.0
-_NO_ROOM: Final = (503, "Too many large requests are under way. Send it again in a moment.")
-_TOO_SLOW: Final = (408, "The body of the request did not come in time. Send it again.")
+_PLAIN: Final = {b"content-encoding": b"identity", b"transfer-encoding": b"chunked"}
 
 
-class _Stopped(Exception):
+class _Refused(Exception):
     """No more of this body is taken in."""
+
+    def __init__(self, answer: JSONResponse) -> None:
+        self.answer = answer
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a body must come: all of it in some time, and some of it in every part of that time."""
+
+    seconds: float = 120.0
+    pause: float = 10.0
+    least: int = 160 * 1024
 
 
 class Admission:
-    """Counts the bytes of all bodies from when they come in until their call is answered."""
+    """Reads each body whole before anything below sees the request.
 
-    def __init__(self, app: ASGIApp, room: int, largest: int, body_seconds: float = _BODY_SECONDS) -> None:
+    Counts the bytes of all large bodies, from when they come until their call is answered. What is only announced
+    takes no room.
+    """
+
+    def __init__(self, app: ASGIApp, room: int, largest: int, pace: Pace | None = None) -> None:
         self._app = app
-        self._room, self.largest = max(room, largest), largest
-        self.body_seconds = body_seconds
+        self._room, self._largest = max(room, largest), largest
+        self.pace = pace or Pace()
         self.held = 0
         self._by_caller: defaultdict[str, int] = defaultdict(int)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        # All but POST is refused below, by its method.
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        caller = scope.get("state", {}).get("principal", LOCAL).partition
-        body = _Body(self, caller, receive, send)
+        body = _Body(self, scope.get("state", {}).get("principal", LOCAL).partition)
         try:
-            body.expect(_announced(scope, self.largest))
-            await self._app(scope, body.receive, body.send)
-        except _Stopped:
-            pass
+            _check_encoding(scope)
+            self.check_size(_announced(scope))
+            await body.read(receive)
+            if body.is_whole:
+                await self._app(scope, body.hand_on(receive), send)
+        except _Refused as refused:
+            log.warning("http.refused", status=refused.answer.status_code, path=scope["path"])
+            await refused.answer(scope, receive, send)
         finally:
             body.release()
-        if body.stopped is not None:
-            status, message = body.stopped
-            log.warning("http.refused", status=status, path=scope["path"])
-            error = GatewayError("upstream_unavailable", message, retry_after_seconds=_RETRY_SECONDS)
-            # Whoever is slow is not waited for; others can still be told while they send.
-            hang_up = {"connection": "close"} if status == _TOO_SLOW[0] else {}
-            headers = {"retry-after": str(_RETRY_SECONDS), **hang_up}
-            await JSONResponse(without_id(error), status, headers)(scope, receive, send)
+
+    def check_size(self, size: int) -> None:
+        if size > self._largest:
+            raise _Refused(_refusal(413, "payload_too_large", "The request body is larger than BRAINS_MAX_BODY."))
 
     def has_room(self, caller: str, size: int) -> bool:
         """Room for all, of which one caller never has more than half, unless one body alone is as large."""
-        mine = self._by_caller[caller] + size
-        return self.held + size <= self._room and mine <= max(self._room // 2, self.largest)
+        mine = self._by_caller.get(caller, 0) + size
+        return self.held + size <= self._room and mine <= max(self._room // 2, self._largest)
 
     def count(self, caller: str, size: int) -> None:
         self.held += size
@@ -69,58 +87,93 @@ class Admission:
 
 
 class _Body:
-    """One body as it comes in. Once it is stopped nothing that is said below of it gets out."""
+    """One body, as it comes."""
 
-    def __init__(self, admission: Admission, caller: str, receive: Receive, send: Send) -> None:
+    def __init__(self, admission: Admission, caller: str) -> None:
         self._admission, self._caller = admission, caller
-        self._receive, self._send = receive, send
-        self._counted = self._came = 0
-        self._whole = self._answered = False
-        self._until: float | None = None
-        self.stopped: tuple[int, str] | None = None
+        self._shape = JsonShape()
+        self._parts: list[bytes] = []
+        self._size = self._counted = 0
+        self.is_whole = False
 
-    def expect(self, size: int) -> None:
-        """Room for what is announced, before any of it is read."""
-        if size <= self._counted:
-            return
-        if not self._admission.has_room(self._caller, size - self._counted):
-            raise self._stop(_NO_ROOM)
-        self._admission.count(self._caller, size - self._counted)
-        self._counted = size
+    async def read(self, receive: Receive) -> None:
+        """All of it, unless whoever sends it leaves."""
+        pace, now = self._admission.pace, asyncio.get_running_loop().time
+        end, since = now() + pace.seconds, 0
+        until = min(end, now() + pace.pause)
+        while not self.is_whole:
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise _Refused(_too_slow()) from None
+            if message["type"] != "http.request":
+                return
+            part = message.get("body", b"")
+            self._add(part)
+            since += len(part)
+            if since >= pace.least:
+                until, since = min(end, now() + pace.pause), 0
+            self.is_whole = not message.get("more_body", False)
 
-    async def receive(self) -> Message:
-        if self._whole:
-            return await self._receive()
-        self._until = self._until or asyncio.get_running_loop().time() + self._admission.body_seconds
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        self._admission.check_size(self._size)
+        if self._size > SMALL:
+            self._hold(self._size - self._counted)
         try:
-            async with asyncio.timeout_at(self._until):
-                message = await self._receive()
-        except TimeoutError:
-            raise self._stop(_TOO_SLOW) from None
-        if message["type"] == "http.request":
-            self._came += len(message.get("body", b""))
-            # What is too large for any call is refused by its size, elsewhere.
-            self.expect(min(self._came, self._admission.largest))
-            self._whole = not message.get("more_body", False)
-        return message
+            self._shape.add(part)
+        except BadShape as bad:
+            error = {"code": bad.code, "message": bad.message}
+            raise _Refused(JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)) from None
+        self._parts.append(part)
 
-    async def send(self, message: Message) -> None:
-        if self.stopped is None:
-            self._answered = True
-            await self._send(message)
+    def _hold(self, size: int) -> None:
+        if not self._admission.has_room(self._caller, size):
+            raise _Refused(_no_room())
+        self._admission.count(self._caller, size)
+        self._counted += size
+
+    def hand_on(self, receive: Receive) -> Receive:
+        """For the application: the body at once, and then whether somebody still waits for the answer."""
+        said: list[Message] = [{"type": "http.request", "body": b"".join(self._parts), "more_body": False}]
+        self._parts.clear()
+
+        async def hand_on() -> Message:
+            return said.pop() if said else await receive()
+
+        return hand_on
 
     def release(self) -> None:
-        self._admission.count(self._caller, -self._counted)
-        self._counted = 0
-
-    def _stop(self, why: tuple[int, str]) -> _Stopped:
-        if not self._answered:
-            self.stopped = why
-        return _Stopped()
+        if self._counted:
+            self._admission.count(self._caller, -self._counted)
+            self._counted = 0
 
 
-def _announced(scope: Scope, largest: int) -> int:
-    """What a body says it holds; one that is too large for any call is refused elsewhere."""
+def _announced(scope: Scope) -> int:
     said = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    size = int(said) if said.isdigit() and len(said) < 16 else 0
-    return size if size <= largest else 0
+    return int(said) if said.isdigit() and len(said) < 16 else 0
+
+
+def _check_encoding(scope: Scope) -> None:
+    """What is packed is not unpacked here, and must not be taken for what it is not."""
+    if any(name in _PLAIN and value.lower() != _PLAIN[name] for name, value in scope["headers"]):
+        raise _Refused(_refusal(415, "validation_error", "Send the body as it is: what is compressed is not unpacked."))
+
+
+def _refusal(status: int, code: str, message: str) -> JSONResponse:
+    return JSONResponse({"code": code, "message": message, "retryable": False}, status)
+
+
+def _no_room() -> JSONResponse:
+    return _try_again(503, "Too many large requests are under way. Send it again in a moment.")
+
+
+def _too_slow() -> JSONResponse:
+    # Whoever is slow is not waited for; others can still be told while they send.
+    return _try_again(408, "The body of the request did not come in time. Send it again.", connection="close")
+
+
+def _try_again(status: int, message: str, **headers: str) -> JSONResponse:
+    error = GatewayError("upstream_unavailable", message, retry_after_seconds=_RETRY_SECONDS)
+    return JSONResponse(without_id(error), status, {"retry-after": str(_RETRY_SECONDS), **headers})

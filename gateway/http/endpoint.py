@@ -7,9 +7,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from fastmcp import FastMCP
-from fastmcp.server.http import HostOriginGuardMiddleware
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.brain.limits import Limits
@@ -21,7 +20,7 @@ from gateway.http.mcp_path import McpPath
 from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
-from gateway.mcp.sdk import http_app_of, raise_body_cap
+from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap
 
 _MCP_PATH: Final = "/mcp"
 
@@ -79,7 +78,7 @@ def endpoint(
         async with running(), AsyncExitStack() as stack:
             for app in apps.values():
                 await stack.enter_async_context(app.router.lifespan_context(app))
-                raise_body_cap(app, options.max_body)
+                lift_body_cap(app)
             yield
 
     # The innermost first. A request goes through them from the last line to the first.
@@ -97,7 +96,7 @@ def endpoint(
         recheck_seconds=door.recheck_seconds,
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
-    app = HostOriginGuardMiddleware(app, options.allowed_hosts, options.allowed_origins, mode="strict")
+    app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins, mode="strict")
     app = Public(app, door.ready, door.resource, door.keys)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
@@ -120,10 +119,6 @@ class Mounts:
         path = McpPath.of(scope["path"], self._apps)
         if path is None:
             await Response(status_code=404)(scope, receive, send)
-            return
-        if scope["path"].endswith("/mcp/"):
-            # A brain that was left out by mistake must not become the default one without a word.
-            await RedirectResponse(scope["path"].rstrip("/"), 307)(scope, receive, send)
             return
         surface = path.surface or self._first
         parameter = self._mounts[surface].brain_parameter

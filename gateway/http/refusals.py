@@ -10,14 +10,13 @@ log = structlog.get_logger()
 
 # What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
 _REFUSALS = {
-    403: ("forbidden", "This browser origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
+    403: ("forbidden", "Web pages of this origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
     404: (
         "not_found",
         "There is nothing here. MCP is served at /mcp and /<surface>/mcp, each also with /<brain> behind it; "
         "surfaces: {surfaces}.",
     ),
     405: ("validation_error", "This endpoint takes MCP messages by POST; it has no stream to GET."),
-    413: ("payload_too_large", "The request body is larger than BRAINS_MAX_BODY."),
     421: ("forbidden", "This host name is not known here. Add it to BRAINS_ALLOWED_HOSTS."),
 }
 

@@ -4,13 +4,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context, get_http_request
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
 from gateway.operations.caller import NOBODY, Caller, Principal
 from gateway.operations.errors import GatewayError
 
 IDEMPOTENCY_KEY: Final = "brains/idempotencyKey"
 _LLM_KEY_LENGTH: Final = 4096
+_TOKEN_LENGTH: Final = 256
 _KEY: Final = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
 
@@ -36,6 +40,18 @@ def current_caller(
         llm_key=_llm_key(request.headers.get("x-llm-api-key")) if takes_llm_key else None,
         http=getattr(request.state, "http", None),
     )
+
+
+def check_progress_token(context: Context) -> None:
+    """It comes back with every word of an answer.
+
+    Raises:
+        MCPError: invalid params.
+    """
+    request = context.request_context
+    token = ((request.meta if request else None) or {}).get("progressToken", "")
+    if len(str(token)) > _TOKEN_LENGTH:
+        raise MCPError(INVALID_PARAMS, f"progressToken must have at most {_TOKEN_LENGTH} characters.")
 
 
 def _llm_key(header: str | None) -> str | None:

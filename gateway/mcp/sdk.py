@@ -9,15 +9,14 @@ from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.server.context import Context
-from fastmcp.server.http import StreamableHTTPASGIApp
+from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.request_state import RequestStateSecurity
-from mcp.server.transport_security import RequestBodyLimitMiddleware
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
-from gateway.mcp.request import current_caller
+from gateway.mcp.request import check_progress_token, current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
@@ -43,7 +42,8 @@ class Server(FastMCP):
         tool = self.surface_tools.get(name)
         if tool is None or version is not None:
             return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
-        async with Context(fastmcp=self):
+        async with Context(fastmcp=self) as context:
+            check_progress_token(context)
             said = await tool.call(arguments or {})
         return said.as_json() if isinstance(said, Result) else said
 
@@ -79,13 +79,21 @@ def http_app_of(mcp: FastMCP, path: str) -> Starlette:
     return mcp.http_app(path=path, stateless_http=True, json_response=False)
 
 
-def raise_body_cap(app: Starlette, max_body: int) -> None:
-    """FastMCP gives no way to the SDK's cap of 4 MiB, which is less than one large memory."""
+class HostOriginGuard(HostOriginGuardMiddleware):
+    """FastMCP's guard, to which on loopback a page of any other port is no stranger. To us it is one like others."""
+
+    def _origin_allowed(self, origin: str, request_origin: str, host: str, allow_same_origin_fallback: bool) -> bool:
+        # The host has no other use there.
+        return super()._origin_allowed(origin, request_origin, "", allow_same_origin_fallback)
+
+
+def lift_body_cap(app: Starlette) -> None:
+    """FastMCP gives no way to the SDK's cap of 4 MiB, which is less than one large memory; bodies are capped before."""
     for route in app.router.routes:
         served = getattr(route, "app", None) or getattr(route, "endpoint", None)
         while served is not None and not isinstance(served, StreamableHTTPASGIApp):
             served = getattr(served, "app", None)
         if served is not None and (manager := served.session_manager) is not None:
-            manager.asgi_app = RequestBodyLimitMiddleware(manager._handle_request, max_body)
+            manager.asgi_app = manager._handle_request  # type: ignore[assignment]  # any application would do
             return
     raise RuntimeError("the MCP route has no session manager")

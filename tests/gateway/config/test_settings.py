@@ -42,7 +42,7 @@ def test_with_nothing_set_it_is_an_embedded_brain_on_loopback() -> None:
     assert (settings.host, settings.port, settings.is_loopback) == ("127.0.0.1", 8787, True)
     assert (settings.log_level, settings.log_format) == ("info", "auto")
     assert settings.allowed_hosts == settings.allowed_origins == ()
-    assert settings.max_body == 64 * 1024 * 1024
+    assert settings.max_body == 32 * 1024 * 1024
     assert (settings.dialect, settings.fetch, settings.fetch_allow) == ("auto", "on", ())
     assert settings.data_dir.name == "brains-gateway"
 

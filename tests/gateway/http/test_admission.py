@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.http.admission import Admission
+from gateway.http.admission import Admission, Pace
 from gateway.operations.caller import Principal
 from tests.gateway.conftest import eventually
 from tests.served import Era, listening
@@ -124,23 +123,37 @@ def length(size: int) -> tuple[bytes, bytes]:
     return b"content-length", str(size).encode()
 
 
+def said(size: int) -> bytes:
+    """The beginning of a JSON text."""
+    return (b'{"' + b"x" * size)[:size]
+
+
 @pytest.fixture
 def reader() -> Reader:
     return Reader()
 
 
 @pytest.fixture
-def admission(reader: Reader) -> Watched:
-    return Watched(RequestBodyLimitMiddleware(reader, 400), room=1000, largest=400)
+def tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A room that fits the small bodies here."""
+    monkeypatch.setattr("gateway.http.admission.SMALL", 50)
 
 
-async def test_what_is_announced_is_held_before_it_is_read_and_given_back_with_the_answer(
+@pytest.fixture
+def admission(tight: None, reader: Reader) -> Watched:
+    return Watched(reader, room=1000, largest=400)
+
+
+async def test_what_came_is_held_until_the_answer_and_what_is_announced_is_not(
     admission: Watched, reader: Reader
 ) -> None:
     exchange = Exchange(admission).begin(length(300))
     await settled()
-    assert admission.held == 300
-    exchange.say(b"x" * 300, more=False)
+    assert admission.held == 0
+    exchange.say(said(100))
+    await settled()
+    assert admission.held == 100
+    exchange.say(b"x" * 200, more=False)
     await settled()
     assert reader.read == 1
     assert admission.held == 300
@@ -149,37 +162,56 @@ async def test_what_is_announced_is_held_before_it_is_read_and_given_back_with_t
     assert admission.is_empty
 
 
-async def test_a_body_without_a_length_is_counted_as_it_comes(admission: Watched, reader: Reader) -> None:
-    exchange = Exchange(admission).begin()
-    for n in range(1, 4):
-        exchange.say(b"x" * 100, more=n < 3)
-        await settled()
-        assert admission.held == 100 * n
+async def test_bodies_that_are_only_announced_keep_nobody_out(admission: Watched, reader: Reader) -> None:
+    waiting = [Exchange(admission).begin(length(400), caller=f"caller {n}") for n in range(50)]
+    for each in waiting:
+        each.say(b"{")
     reader.open.set()
+    exchange = Exchange(admission).begin(length(400))
+    exchange.say(said(400), more=False)
     assert await exchange.end() == 200
+    for each in waiting:
+        each.messages.put_nowait({"type": "http.disconnect"})
+        assert await each.end() == 0
     assert admission.is_empty
 
 
-async def test_a_body_without_a_length_is_stopped_when_there_is_no_room_for_more(admission: Watched) -> None:
-    others = [Exchange(admission).begin(length(400), caller=name) for name in ("ben", "cleo")]
-    exchange = Exchange(admission).begin()
-    for _ in range(3):
-        exchange.say(b"x" * 100)
-    assert await exchange.end() == 503
-    assert exchange.headers[b"retry-after"] == b"2"
-    assert admission.held == 800
+async def test_small_bodies_are_let_in_though_there_is_no_room(admission: Watched, reader: Reader) -> None:
+    full = [Exchange(admission).begin(caller=name) for name in ("ben", "cleo", "dora")]
+    for each in full:
+        each.say(said(330), more=False)
+    await settled()
+    assert admission.held == 990
+    small, larger = Exchange(admission).begin(), Exchange(admission).begin()
+    small.say(said(50), more=False)
+    larger.say(said(51), more=False)
+    assert await larger.end() == 503
+    assert larger.headers[b"retry-after"] == b"2"
+    reader.open.set()
+    assert [await each.end() for each in (small, *full)] == [200] * 4
+    assert admission.is_empty
+
+
+async def test_a_body_is_stopped_when_there_is_no_room_for_more(admission: Watched, reader: Reader) -> None:
+    others = [Exchange(admission).begin(caller=name) for name in ("ben", "cleo")]
     for other in others:
-        assert other.task is not None
-        other.task.cancel()
-    await asyncio.gather(*(other.task for other in others if other.task), return_exceptions=True)
+        other.say(said(400), more=False)
+    exchange = Exchange(admission).begin(length(300))
+    exchange.say(said(100))
+    exchange.say(b"x" * 101)
+    assert await exchange.end() == 503
+    assert admission.held == 800
+    reader.open.set()
+    assert [await other.end() for other in others] == [200, 200]
     assert admission.is_empty
 
 
-@pytest.mark.parametrize("said", [b"0", b"1", b"99", b"-5", b"1e3", b"", b"abc", b"\xd9\xa1", b"9" * 400, b"0x10"])
-async def test_a_length_that_lies_frees_nothing_from_being_counted(reader: Reader, said: bytes) -> None:
-    admission = Watched(reader, room=1000, largest=400)
-    exchange = Exchange(admission).begin((b"content-length", said))
-    exchange.say(b"x" * 350, more=False)
+@pytest.mark.parametrize("told", [b"0", b"1", b"99", b"-5", b"1e3", b"", b"abc", b"\xd9\xa1", b"9" * 400, b"0x10"])
+async def test_a_length_that_lies_frees_nothing_from_being_counted(
+    admission: Watched, reader: Reader, told: bytes
+) -> None:
+    exchange = Exchange(admission).begin((b"content-length", told))
+    exchange.say(said(350), more=False)
     await settled()
     assert admission.held == 350
     reader.open.set()
@@ -187,73 +219,91 @@ async def test_a_length_that_lies_frees_nothing_from_being_counted(reader: Reade
     assert admission.is_empty
 
 
-async def test_a_length_that_is_more_than_what_comes_is_held_until_the_call_is_answered(
-    admission: Watched, reader: Reader
-) -> None:
-    exchange = Exchange(admission).begin(length(400))
-    exchange.say(b"x", more=False)
-    await settled()
-    assert admission.held == 400
-    reader.open.set()
-    assert await exchange.end() == 200
-    assert admission.is_empty
-
-
 @pytest.mark.parametrize("announced", [True, False])
 @pytest.mark.parametrize("room", [1000, pytest.param(400, id="room for one alone")])
+@pytest.mark.usefixtures("tight")
 async def test_a_body_too_large_for_any_call_is_413_and_holds_nothing(
     reader: Reader, room: int, announced: bool
 ) -> None:
-    admission = Watched(RequestBodyLimitMiddleware(reader, 400), room=room, largest=400)
+    admission = Watched(reader, room=room, largest=400)
     exchange = Exchange(admission).begin(*([length(401)] if announced else []))
-    for n in range(5):
-        exchange.say(b"x" * (100 if n < 4 else 1), more=n < 4)
+    if not announced:
+        exchange.say(said(400))
+        exchange.say(b"x", more=False)
     assert await exchange.end() == 413
+    assert reader.read == 0
     assert admission.is_empty
 
 
 async def test_one_caller_never_has_more_than_half_and_another_still_gets_in(
     admission: Watched, reader: Reader
 ) -> None:
-    mine = [Exchange(admission).begin(length(100)) for _ in range(7)]
+    mine = [Exchange(admission).begin() for _ in range(7)]
+    theirs = Exchange(admission).begin(caller="ben")
+    for exchange in mine:
+        exchange.say(said(100), more=False)
+    theirs.say(said(400), more=False)
     await settled()
     assert [exchange.status for exchange in mine] == [0] * 5 + [503] * 2
-    theirs = Exchange(admission).begin(length(400), caller="ben")
-    await settled()
-    assert theirs.status == 0
     assert admission.held == 900
     reader.open.set()
-    for exchange in (*mine[:5], theirs):
-        exchange.say(b"x", more=False)
-        assert await exchange.end() == 200
+    assert [await exchange.end() for exchange in (*mine[:5], theirs)] == [200] * 6
     assert admission.is_empty
 
 
-async def test_one_body_may_be_as_large_as_any_though_it_is_more_than_half(reader: Reader) -> None:
-    admission = Watched(reader, room=500, largest=400)
-    exchange = Exchange(admission).begin(length(400))
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("room", [500, pytest.param(10, id="a room smaller than one body")])
+async def test_one_body_may_be_as_large_as_any_though_it_is_more_than_half(reader: Reader, room: int) -> None:
+    admission = Watched(reader, room=room, largest=400)
+    exchange, again = Exchange(admission).begin(), Exchange(admission).begin()
+    exchange.say(said(400), more=False)
     await settled()
     assert admission.held == 400
-    again = Exchange(admission).begin(length(1))
+    again.say(said(101))
     assert await again.end() == 503
     reader.open.set()
-    exchange.say(b"x", more=False)
     assert await exchange.end() == 200
     assert admission.is_empty
 
 
-async def test_a_room_smaller_than_the_largest_body_still_takes_it(reader: Reader) -> None:
-    admission = Watched(reader, room=10, largest=400)
-    exchange = Exchange(admission).begin(length(400))
-    reader.open.set()
-    exchange.say(b"x" * 400, more=False)
+async def test_the_application_gets_the_body_in_one_piece_and_then_hears_who_leaves() -> None:
+    heard: list[Message] = []
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.extend([await receive(), await receive()])
+        await JSONResponse({})(scope, receive, send)
+
+    exchange = Exchange(Watched(serve, room=1000, largest=400)).begin()
+    exchange.say(b'{"a"')
+    exchange.say(b": 1}", more=False)
+    exchange.messages.put_nowait({"type": "http.disconnect"})
     assert await exchange.end() == 200
+    whole: Message = {"type": "http.request", "body": b'{"a": 1}', "more_body": False}
+    assert heard == [whole, {"type": "http.disconnect"}]
 
 
-@pytest.mark.parametrize("headers", [(), (length(300),)])
-async def test_a_slow_body_is_408_by_one_clock_for_all_of_it(reader: Reader, headers: tuple[Any, ...]) -> None:
-    admission = Watched(reader, room=1000, largest=400, body_seconds=0.2)
-    exchange = Exchange(admission).begin(*headers)
+QUICK = Pace(seconds=60, pause=0.2, least=40)
+
+
+@pytest.mark.parametrize("came", [b"", b"{", said(300)], ids=["nothing", "one byte", "much"])
+async def test_a_body_that_stalls_is_408_and_holds_nothing(reader: Reader, tight: None, came: bytes) -> None:
+    admission = Watched(reader, room=1000, largest=400, pace=QUICK)
+    exchange = Exchange(admission).begin(length(400))
+    if came:
+        exchange.say(came)
+    assert await exchange.end() == 408
+    assert exchange.headers[b"retry-after"] == b"2"
+    assert exchange.headers[b"connection"] == b"close"
+    assert admission.is_empty
+
+
+@pytest.mark.parametrize(
+    "pace", [QUICK, Pace(seconds=0.3, pause=60, least=1)], ids=["too little in a while", "too long in all"]
+)
+async def test_a_body_that_drips_is_408(reader: Reader, pace: Pace) -> None:
+    admission = Watched(reader, room=1000, largest=400, pace=pace)
+    exchange = Exchange(admission).begin()
+    exchange.say(b'{"')
 
     async def drip() -> None:
         while True:
@@ -265,8 +315,20 @@ async def test_a_slow_body_is_408_by_one_clock_for_all_of_it(reader: Reader, hea
         assert await exchange.end() == 408
     finally:
         dripping.cancel()
-    assert exchange.headers[b"retry-after"] == b"2"
+    assert reader.read == 0
     assert admission.is_empty
+
+
+async def test_a_body_that_comes_fast_enough_is_waited_for(reader: Reader) -> None:
+    """Its pauses are longer in all than one may be."""
+    admission = Watched(reader, room=1000, largest=400, pace=Pace(seconds=60, pause=0.5, least=40))
+    exchange = Exchange(admission).begin()
+    reader.open.set()
+    exchange.say(b'{"')
+    for n in range(6):
+        await asyncio.sleep(0.15)
+        exchange.say(b"x" * 40, more=n < 5)
+    assert await exchange.end() == 200
 
 
 async def test_the_clock_of_a_body_does_not_run_while_its_call_is_served() -> None:
@@ -278,9 +340,9 @@ async def test_the_clock_of_a_body_does_not_run_while_its_call_is_served() -> No
         leaving.cancel()
         await JSONResponse({})(scope, receive, send)
 
-    admission = Watched(serve, room=1000, largest=400, body_seconds=0.05)
+    admission = Watched(serve, room=1000, largest=400, pace=Pace(seconds=0.05, pause=0.05))
     exchange = Exchange(admission).begin(length(10))
-    exchange.say(b"x" * 10, more=False)
+    exchange.say(said(10), more=False)
     assert await exchange.end() == 200
     assert admission.is_empty
 
@@ -290,9 +352,9 @@ async def test_the_clock_of_a_body_does_not_run_while_its_call_is_served() -> No
 async def test_whoever_leaves_holds_nothing(admission: Watched, reader: Reader, when: str, how: str) -> None:
     exchange = Exchange(admission).begin(length(300))
     if when != "before a byte":
-        exchange.say(b"x" * 100, more=when == "within the body")
+        exchange.say(said(100), more=when == "within the body")
     await settled()
-    assert admission.held == 300
+    assert admission.held == (0 if when == "before a byte" else 100)
     assert exchange.task is not None
     if how == "cancelled":
         exchange.task.cancel()
@@ -305,29 +367,62 @@ async def test_whoever_leaves_holds_nothing(admission: Watched, reader: Reader, 
     assert admission.is_empty
 
 
-async def test_an_application_that_fails_holds_nothing() -> None:
+async def test_an_application_that_fails_holds_nothing(tight: None) -> None:
     async def failing(_scope: Scope, receive: Receive, _send: Send) -> None:
         await receive()
         raise ZeroDivisionError
 
     admission = Watched(failing, room=1000, largest=400)
     exchange = Exchange(admission).begin(length(300))
-    exchange.say(b"x" * 300, more=False)
+    exchange.say(said(300), more=False)
     with pytest.raises(ZeroDivisionError):
         await exchange.end()
     assert admission.is_empty
 
 
-async def test_refusals_of_many_callers_leave_nothing_behind(admission: Watched) -> None:
-    others = [Exchange(admission).begin(length(400), caller=name) for name in ("ben", "cleo")]
+async def test_refusals_of_many_callers_leave_nothing_behind(admission: Watched, reader: Reader) -> None:
+    others = [Exchange(admission).begin(caller=name) for name in ("ben", "cleo")]
+    for other in others:
+        other.say(said(400), more=False)
     await settled()
     for n in range(1000):
-        assert await Exchange(admission).begin(length(400), caller=f"made up {n}").end() == 503
+        refused = Exchange(admission).begin(caller=f"made up {n}")
+        refused.say(said(400))
+        assert await refused.end() == 503
     assert len(admission._by_caller) == 2
-    for other in others:
-        assert other.task is not None
-        other.task.cancel()
-    await asyncio.gather(*(other.task for other in others if other.task), return_exceptions=True)
+    reader.open.set()
+    assert [await other.end() for other in others] == [200, 200]
+    assert admission.is_empty
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        (b"content-encoding", b"gzip", 415),
+        (b"content-encoding", b"", 415),
+        (b"content-encoding", b"Identity", 200),
+        (b"transfer-encoding", b"gzip, chunked", 415),
+        (b"transfer-encoding", b"Chunked", 200),
+    ],
+)
+async def test_a_body_that_says_it_is_packed_is_not_read(
+    admission: Watched, reader: Reader, name: bytes, value: bytes, status: int
+) -> None:
+    exchange = Exchange(admission).begin((name, value))
+    exchange.say(b"{}", more=False)
+    reader.open.set()
+    assert await exchange.end() == status
+    assert reader.read == (status == 200)
+
+
+async def test_a_body_of_too_many_values_is_refused_before_all_of_it_came(reader: Reader) -> None:
+    admission = Watched(reader, room=10 * MIB, largest=10 * MIB)
+    exchange = Exchange(admission).begin(length(10 * MIB))
+    exchange.say(b'{"a": [')
+    exchange.say(b"{}," * MIB)
+    assert await exchange.end() == 400
+    (_, body) = exchange.sent
+    assert json.loads(body["body"])["error"]["code"] == -32600
     assert admission.is_empty
 
 
@@ -359,7 +454,7 @@ async def posted(url: str, body: bytes, caller: str, *, chunked: bool) -> str:
 
 async def crowd(admission: Watched, *, chunked: bool) -> Counter[str]:
     """What two hundred senders of 4 MiB are told, all at once."""
-    body = bytes(4 * MIB)
+    body = said(4 * MIB)
     with listening(named(admission)) as url:
         sending = (posted(url, body, f"caller {n % 10}", chunked=chunked) for n in range(200))
         told = Counter(await asyncio.gather(*sending))
@@ -375,7 +470,7 @@ async def is_empty(admission: Watched) -> bool:
 def small_room() -> Watched:
     reader = Reader(seconds=0.02)
     reader.open.set()
-    return Watched(RequestBodyLimitMiddleware(reader, 4 * MIB), room=32 * MIB, largest=4 * MIB)
+    return Watched(reader, room=32 * MIB, largest=4 * MIB)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -408,12 +503,12 @@ def narrow(tmp_path: Path) -> Iterator[House]:
         yield found
 
 
-def unfinished(full: House, person: Person, era: Era, size: int) -> bytes:
-    """A request that says how much comes, and sends the first few bytes of it."""
+def unfinished(full: House, person: Person, era: Era, size: int, came: int) -> bytes:
+    """A request that says how much comes, and sends the beginning of it."""
     call = full.request(person, era, "memory_remember", {"content": "x", "brain": "notes"})
     headers = {**call["headers"], "host": urlsplit(full.url).netloc, "content-length": str(size)}
     lines = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "content-type": "application/json"}.items())
-    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n{{".encode()
+    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + said(came)
 
 
 async def opened(full: House, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -427,8 +522,8 @@ async def opened(full: House, request: bytes) -> tuple[asyncio.StreamReader, asy
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_whole_gateway_answers_408_to_a_slow_body_and_holds_nothing(narrow: House, era: Era) -> None:
     admission = admission_of(narrow)
-    admission.body_seconds = 0.2
-    reader, writer = await opened(narrow, unfinished(narrow, ANN, era, 1000))
+    admission.pace = Pace(pause=0.2)
+    reader, writer = await opened(narrow, unfinished(narrow, ANN, era, 1000, 1))
     answer = (await reader.read()).decode()
     writer.close()
     assert answer.startswith("HTTP/1.1 408 ")
@@ -445,14 +540,16 @@ async def test_the_whole_gateway_answers_503_when_there_is_no_room_and_serves_ot
     async def holds(size: int) -> bool:
         return admission.held == size
 
-    slow = [await opened(narrow, unfinished(narrow, ANN, era, MIB)) for _ in range(2)]
-    await eventually(lambda: holds(2 * MIB))
-    arguments = {"content": "x", "brain": "notes"}
+    announced = [await opened(narrow, unfinished(narrow, ANN, era, MIB, 1)) for _ in range(10)]
+    slow = [await opened(narrow, unfinished(narrow, ANN, era, MIB, MIB - 1)) for _ in range(2)]
+    await eventually(lambda: holds(2 * MIB - 2))
+    arguments = {"content": "x" * 100_000, "brain": "notes"}
     async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
         refused = await narrow.call(http, ANN, era, "memory_remember", arguments)
         other = await narrow.call(http, BEN, era, "memory_remember", arguments)
-        await eventually(lambda: holds(2 * MIB))
-        for _, writer in slow:
+        small = await narrow.call(http, ANN, era, "memory_remember", {"content": "x", "brain": "notes"})
+        await eventually(lambda: holds(2 * MIB - 2))
+        for _, writer in (*slow, *announced):
             writer.close()
         await eventually(lambda: holds(0))
         again = await narrow.call(http, ANN, era, "memory_remember", arguments)
@@ -460,6 +557,7 @@ async def test_the_whole_gateway_answers_503_when_there_is_no_room_and_serves_ot
     assert refused.headers["retry-after"] == "2"
     assert refused.json()["retryable"]
     assert not result_of(other)["isError"]
+    assert not result_of(small)["isError"]
     assert not result_of(again)["isError"]
 
 

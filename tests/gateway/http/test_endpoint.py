@@ -100,8 +100,8 @@ def test_a_memory_of_five_million_characters_passes(served: Served, http: httpx.
     content = "# Large\n\n" + letter * 4_999_991
     brain = new_brain(http, served)
     request = raw_call(era, "memory_remember", {"content": content, "brain": brain})
-    # As a client that escapes everything would send it: twelve bytes for an emoji.
-    body = json.dumps(request.pop("json")).encode()
+    # As a client that escapes everything would send it; but for emoji, which take twelve bytes so, it is too much.
+    body = json.dumps(request.pop("json"), ensure_ascii=letter != "😀").encode()
     request["headers"]["content-type"] = "application/json"
     stored = outcome(http.post(served.url + "/mcp", content=body, **request))
     assert stored["structuredContent"]["byte_size"] == len(content.encode())
@@ -123,6 +123,11 @@ def test_a_body_over_the_cap_is_refused_and_the_server_stays_up(tmp_path: Any, h
         ("host", "evil.example:8787", 421),
         ("origin", "https://evil.example", 403),
         ("origin", "null", 403),
+        # Another server on this machine is a stranger too.
+        ("origin", "http://localhost:3000", 403),
+        ("origin", "http://127.0.0.1:1", 403),
+        ("origin", "http://[::1]:6274", 403),
+        ("origin", "https://127.0.0.1", 403),
     ],
 )
 def test_foreign_hosts_and_origins_are_refused(
@@ -131,6 +136,20 @@ def test_foreign_hosts_and_origins_are_refused(
     call = raw_call(era, "memory_list_brains", {})
     call["headers"][header] = value
     assert http.post(served.url + "/mcp", **call).status_code == status
+
+
+def test_the_gateways_own_origin_passes(served: Served, http: httpx.Client) -> None:
+    call = raw_call("modern", "memory_list_brains", {})
+    call["headers"]["origin"] = served.url
+    assert not outcome(http.post(served.url + "/mcp", **call))["isError"]
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:6274", "https://app.example"])
+def test_an_origin_that_is_listed_passes(tmp_path: Any, http: httpx.Client, origin: str) -> None:
+    with serving(tmp_path, None, allowed_origins=(origin,)) as served:
+        call = raw_call("modern", "memory_list_brains", {})
+        call["headers"]["origin"] = origin
+        assert not outcome(http.post(served.url + "/mcp", **call))["isError"]
 
 
 def test_allowed_hosts_and_origins_pass(tmp_path: Any, http: httpx.Client) -> None:
@@ -266,6 +285,29 @@ def test_progress_is_integers_from_zero_with_the_callers_token(
     assert not any("total" in note["params"] for note in notes)
     answer = final["result"]["structuredContent"]["answer"]
     assert "".join(note["params"]["message"] for note in notes) == answer
+
+
+TOKEN_ERROR = {"code": -32602, "message": "progressToken must have at most 256 characters."}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("token", ["x" * 257, int("1" + "0" * 256)], ids=["text", "number"])
+def test_a_progress_token_that_is_too_long_is_refused(
+    served: Served, http: httpx.Client, era: Era, token: str | int
+) -> None:
+    call = raw_call(era, "memory_ask", {"query": "How do otters sleep?"}, token)
+    (only,) = messages_of(http.post(served.url + "/mcp", **call))
+    assert only["error"] == TOKEN_ERROR
+    fitting = raw_call(era, "memory_list_brains", {}, str(token)[1:])
+    assert not outcome(http.post(served.url + "/mcp", **fitting))["isError"]
+
+
+def test_a_slash_at_the_end_means_nothing(served: Served, http: httpx.Client) -> None:
+    brain = new_brain(http, served)
+    call = raw_call("modern", "memory_search", {"query": "x"})
+    for path in (f"/mcp/{brain}", f"/mcp/{brain}/", f"/memory/mcp/{brain}/"):
+        assert outcome(http.post(served.url + path, **call))["structuredContent"]["brain_id"] == brain
+    assert not outcome(http.post(served.url + "/mcp/", **call))["isError"]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -293,7 +293,7 @@ FROM = [
     ({"origin": "file://"}, 403),
     ({"origin": "https://app.example"}, 200),
     ({"origin": "HTTPS://APP.EXAMPLE"}, 200),
-    ({"origin": "http://localhost:3000"}, 200),
+    ({"origin": "http://localhost:3000"}, 403),
     ({"host": "evil.example", "origin": "http://evil.example"}, 421),
     ({"host": "brains.example", "origin": "http://localhost"}, 403),
 ]

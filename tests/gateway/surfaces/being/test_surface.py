@@ -342,7 +342,7 @@ async def test_a_url_that_names_two_beings_means_none_of_them(platforms: Platfor
     assert "names two brains" in refused.json()["message"]
 
 
-@pytest.mark.parametrize("path", ["/being/mcp/nowhere", "/being/mcp?being_id=nowhere"])
+@pytest.mark.parametrize("path", ["/being/mcp/nowhere", "/being/mcp?being_id=nowhere", "/being/mcp/?being_id=nowhere"])
 async def test_a_being_that_is_not_there_is_told_how_to_name_one(platforms: Platforms, path: str) -> None:
     async with platforms("embedded").over_http("modern", path) as client:
         error = refusal(await client.call_tool("get_context", {}, raise_on_error=False))

@@ -1,0 +1,122 @@
+"""A connection as uvicorn reads it, with bounds on the head of a request: who calls is not known before it is read."""
+
+import asyncio
+import json
+from typing import Any, Final
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+log = structlog.get_logger()
+
+_HEAD_BYTES: Final = 64 * 1024
+_FIELDS: Final = 100
+_TOO_LARGE: Final = (
+    431,
+    f"The head of a request may have {_HEAD_BYTES:,} bytes and {_FIELDS} headers. Send less in the URL and headers.",
+)
+_TOO_SLOW: Final = (408, "The head of the request did not come in time. Send it again.")
+
+
+class _HeadTooLarge(Exception):
+    """Raised into the parser, which reads no further."""
+
+
+class Connection(HttpToolsProtocol):
+    """Ends connections whose requests have no end of headers, or never come. What follows a body is no header."""
+
+    head_seconds = 10.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._clock: asyncio.TimerHandle | None = None
+        self._came = self._said = self._fields = 0
+
+    @property
+    def _in_head(self) -> bool:
+        """Whether a request has begun whose headers are not complete."""
+        return self.scope is not None and (self.cycle is None or self.cycle.scope is not self.scope)
+
+    @property
+    def _answers(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._start_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        request = self.scope
+        super().data_received(data)
+        if self._in_head and self.scope is request:
+            # The parser keeps a header to itself until it is whole.
+            self._came += len(data)
+            if self._came > _HEAD_BYTES:
+                self._refuse(*_TOO_LARGE)
+        # What is left of a body that was answered already is not waited for either.
+        if self._in_head or not self._answers:
+            self._start_clock()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._came = self._said = self._fields = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        self._count(len(name) + len(value))
+        # The list of headers is already with the application: a trailer must not get into it.
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._stop_clock()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._is_too_large:
+            self._refuse(*_TOO_LARGE)
+        else:
+            super().send_400_response(msg)
+
+    @property
+    def _is_too_large(self) -> bool:
+        return self._said > _HEAD_BYTES or self._fields > _FIELDS
+
+    def _count(self, size: int) -> None:
+        self._said += size
+        if self._is_too_large:
+            raise _HeadTooLarge
+
+    def _start_clock(self) -> None:
+        if self._clock is None and not self.transport.is_closing():
+            self._clock = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _give_up(self) -> None:
+        if self._in_head:
+            self._refuse(*_TOO_SLOW)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Say why, unless that would get into the midst of another answer, and close."""
+        if self.transport.is_closing():
+            return
+        log.warning("http.refused", status=status)
+        if not self._answers:
+            body = json.dumps({"code": "validation_error", "message": message, "retryable": status == 408}).encode()
+            head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head.encode() + body)
+        self.transport.close()
