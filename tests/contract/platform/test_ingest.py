@@ -5,10 +5,12 @@ import hashlib
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from contract.platform import markdown
 from contract.platform.app import create_app
 from contract.platform.convert import Converted
 from contract.platform.ingest import FetchRefused, Original, Page
@@ -357,3 +359,29 @@ def test_a_file_is_not_read_any_further_once_its_sender_has_left(store: Store) -
             assert begun.wait(20)
             assert not ended.is_set()
         assert ended.wait(20)
+
+
+def test_many_large_files_do_not_hold_up_a_small_write(
+    client: httpx.Client, brain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are worked on for as long as the test likes: outside the transaction, and not all at once."""
+    release, begun, cut = threading.Event(), threading.Event(), markdown.chunks
+
+    def held(body: str) -> list[str]:
+        if len(body) > 300_000:
+            begun.set()
+            assert release.wait(60)
+            return [body[:100]]
+        return cut(body)
+
+    monkeypatch.setattr(markdown, "chunks", held)
+    with ThreadPoolExecutor(9) as pool:
+        large = [pool.submit(ingest, client, brain, f"{n}.txt", b"%d" % n + b"x" * 400_000) for n in range(8)]
+        try:
+            assert begun.wait(20)
+            small = pool.submit(client.put, f"{brain}/documents", params={"path": "small.md"}, content="small")
+            assert small.result(20).status_code == 204
+            assert not any(one.done() for one in large)
+        finally:
+            release.set()
+        assert [one.result(60).status_code for one in large] == [200] * 8
