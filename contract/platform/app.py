@@ -1,6 +1,9 @@
 """The HTTP application: routes, authentication and problem answers."""
 
+import errno
 import hmac
+import logging
+import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
@@ -19,6 +22,8 @@ from contract.platform.ingest import Fetch
 from contract.platform.refusal import STATUS_BY_CODE, Refused
 from contract.platform.store import Store
 
+log = logging.getLogger(__name__)
+
 BRAIN: Final = "/v1/brains/{brain}"
 SESSION: Final = f"{BRAIN}/sessions/{{session}}"
 HEADERS_BY_CODE: Final = {
@@ -26,6 +31,7 @@ HEADERS_BY_CODE: Final = {
     "payload_too_large": {"connection": "close"},
     "rate_limited": {"retry-after": "5"},
 }
+FULL: Final = "the disk is full: nothing was stored"
 
 
 async def healthz(request: Request) -> Response:
@@ -78,6 +84,8 @@ def create_app(
         middleware=[] if token is None else [Middleware(BearerToken, token=token)],
         exception_handlers={
             Refused: _refused,
+            sqlite3.OperationalError: _failed_to_store,
+            OSError: _failed_to_store,
             404: _no_route,
             ClientDisconnect: _gone,
             Exception: _failed,
@@ -137,6 +145,15 @@ def problem(code: str, detail: str, headers: Mapping[str, str] | None = None) ->
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
     return problem(error.code, error.detail, HEADERS_BY_CODE.get(error.code))
+
+
+async def _failed_to_store(request: Request, error: Exception) -> Response:
+    """A full disk is told as such, of the database or of a file that is uploaded; the rest fails as everything does."""
+    full = errno.ENOSPC in error.args[:1] or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    if not full:
+        raise error
+    log.error(FULL)
+    return problem("insufficient_storage", FULL)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -16,6 +16,7 @@ STATUS_BY_CODE: Final = {
     "rate_limited": 429,
     "internal_error": 500,
     "fetch_failed": 502,
+    "insufficient_storage": 507,
 }
 
 
