@@ -19,6 +19,11 @@ def pdf(*pages: str, trailer: bytes = b"") -> bytes:
         )
         head = f"<< /Length {len(stream)} /Filter /FlateDecode >>".encode()
         objects.append(head + b"\nstream\n" + stream + b"\nendstream")
+    return pdf_of(*objects, trailer=trailer)
+
+
+def pdf_of(*objects: bytes, trailer: bytes = b"") -> bytes:
+    """The objects, from number 1 on, with a table of where they are; the first is the catalogue."""
     body, places = b"%PDF-1.4\n", []
     for number, item in enumerate(objects, start=1):
         places.append(len(body))

@@ -1,6 +1,9 @@
 """The HTTP application: routes, authentication and problem answers."""
 
+import errno
 import hmac
+import logging
+import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
@@ -14,12 +17,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.platform.api import ask, brains, documents, events, ingest, search, sessions, stages
 from contract.platform.api.call import Endpoint, Platform, in_brain
+from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
 from contract.platform.refusal import STATUS_BY_CODE, Refused
 from contract.platform.store import Store
 
+log = logging.getLogger(__name__)
+
 BRAIN: Final = "/v1/brains/{brain}"
 SESSION: Final = f"{BRAIN}/sessions/{{session}}"
+HEADERS_BY_CODE: Final = {
+    # Some of a body that is too large may still be on its way: the connection is of no more use.
+    "payload_too_large": {"connection": "close"},
+    "rate_limited": {"retry-after": "5"},
+}
+FULL: Final = "the disk is full: nothing was stored"
 
 
 async def healthz(request: Request) -> Response:
@@ -60,13 +72,20 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
     return table
 
 
-def create_app(store: Store, *, token: str | None, fetch: Fetch | None = None) -> Starlette:
-    """The platform as an ASGI application; whoever opened the store closes it."""
+def create_app(
+    store: Store, *, token: str | None, fetch: Fetch | None = None, convert: Convert | None = None
+) -> Starlette:
+    """The platform as an ASGI application; whoever opened the store closes it.
+
+    Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone.
+    """
     app = Starlette(
         routes=[Route(path, Methods(table)) for path, table in endpoints(with_fetch=fetch is not None).items()],
         middleware=[] if token is None else [Middleware(BearerToken, token=token)],
         exception_handlers={
             Refused: _refused,
+            sqlite3.OperationalError: _failed_to_store,
+            OSError: _failed_to_store,
             404: _no_route,
             ClientDisconnect: _gone,
             Exception: _failed,
@@ -74,7 +93,7 @@ def create_app(store: Store, *, token: str | None, fetch: Fetch | None = None) -
     )
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
-    app.state.platform = Platform(store, fetch)
+    app.state.platform = Platform(store, fetch, convert)
     return app
 
 
@@ -125,9 +144,16 @@ def problem(code: str, detail: str, headers: Mapping[str, str] | None = None) ->
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    # Some of a body that is too large may still be on its way: the connection is of no more use.
-    too_large = error.code == "payload_too_large"
-    return problem(error.code, error.detail, {"connection": "close"} if too_large else None)
+    return problem(error.code, error.detail, HEADERS_BY_CODE.get(error.code))
+
+
+async def _failed_to_store(request: Request, error: Exception) -> Response:
+    """A full disk is told as such, of the database or of a file that is uploaded; the rest fails as everything does."""
+    full = errno.ENOSPC in error.args[:1] or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    if not full:
+        raise error
+    log.error(FULL)
+    return problem("insufficient_storage", FULL)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

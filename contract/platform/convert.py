@@ -1,20 +1,19 @@
-"""Bytes of a file or page as markdown text: which kind they are, and how each kind is read."""
+"""Bytes of a file or page as markdown text: which kind they are, and how plain text is read.
 
-import io
-import json
+What needs a parser is read by a function that the platform is given: a parser may take forever, and how it is kept
+within limits is for whoever runs the platform.
+"""
+
+import codecs
 import re
-import struct
-import time
-import zlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from contract.platform.refusal import Refused, invalid
 
-if TYPE_CHECKING:
-    from pypdf import PdfReader
-
-Kind: TypeAlias = Literal["markdown", "text", "pdf", "json", "html"]
+Parsed: TypeAlias = Literal["pdf", "json", "html"]
+Kind: TypeAlias = Literal["markdown", "text"] | Parsed
 
 KIND_BY_TYPE: Final[dict[str, Kind]] = {
     "text/markdown": "markdown",
@@ -35,16 +34,14 @@ KIND_BY_EXTENSION: Final[dict[str, Kind]] = {
     "htm": "html",
 }
 
-PDF_PAGES: Final = 2000
-PDF_SECONDS: Final = 60.0
-# What a malformed file makes pypdf raise, besides its own errors.
-PDF_TROUBLE: Final = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
-    *(zlib.error, struct.error),
+# Linear to decode, which not all are that Python knows: punycode takes hours for a few megabytes.
+CHARSETS: Final = frozenset(
+    {
+        *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "gb18030", "big5", "euc_jp", "shift_jis"),
+        *(f"iso8859-{part}" for part in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16)),
+        *(f"cp{page}" for page in range(1250, 1259)),
+    }
 )
-# Larger JSON is kept as it was sent: writing it anew would hold up everything else.
-REWRITTEN_JSON: Final = 2 * 1024 * 1024
-NOT_READ: Final = ("head", "title", "script", "style", "nav", "noscript", "template", "svg", "iframe")
 CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -53,6 +50,10 @@ class Converted:
     text: str
     title: str | None = None
     truncated: bool = False
+
+
+# The kind, the bytes, and the charset that came with them. Raises: Refused.
+Convert: TypeAlias = Callable[[Parsed, bytes, str | None], Awaitable[Converted]]
 
 
 def kind_of(content_type: str, file_name: str, body: bytes) -> Kind:
@@ -84,87 +85,20 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-def converted(kind: Kind, body: bytes, content_type: str = "") -> Converted:
-    charset = CHARSET.search(content_type)
-    match kind:
-        case "pdf":
-            return _from_pdf(body)
-        case "html":
-            return _from_html(body, charset[1] if charset else None)
-        case "json":
-            return Converted(_from_json(_text(body, "utf-8-sig")))
-        case _:
-            return Converted(_text(body, charset[1] if charset else "utf-8-sig"))
+def charset_of(content_type: str) -> str | None:
+    named = CHARSET.search(content_type)
+    return named[1] if named else None
 
 
-def _text(body: bytes, charset: str) -> str:
+def decode_text(body: bytes, charset: str | None) -> Converted:
+    name = charset or "utf-8"
     try:
+        known = codecs.lookup(name).name
+        if known not in CHARSETS:
+            raise LookupError(name)
+        text = body.decode("utf-8-sig" if known == "utf-8" else known)
         # Through UTF-8 once more, because some codecs decode to what is no text.
-        text = body.decode(charset)
         text.encode()
     except (LookupError, ValueError) as error:
-        raise invalid(f"the file is not valid text in {charset.removesuffix('-sig').upper()}") from error
-    return text
-
-
-def _from_json(text: str) -> str:
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-        small = len(text) <= REWRITTEN_JSON
-        written = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) if small else text
-        written.encode()
-    except (ValueError, RecursionError) as error:
-        raise invalid("the file is not valid JSON") from error
-    # A fence must be longer than any run of backticks inside it.
-    fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", written)), default=0))
-    return f"{fence}json\n{written}\n{fence}\n"
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-def _from_html(body: bytes, charset: str | None) -> Converted:
-    # Imported here, like pypdf below: most servers never need them, and all would wait for them.
-    from bs4 import BeautifulSoup
-    from markdownify import MarkdownConverter
-
-    page = BeautifulSoup(body, "html.parser", from_encoding=charset)
-    title = " ".join(page.title.get_text().split()) if page.title else ""
-    for element in page(NOT_READ):
-        element.decompose()
-    try:
-        text = MarkdownConverter(heading_style="ATX").convert_soup(page)
-    except RecursionError:
-        text = page.get_text("\n")
-    return Converted(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n", title=title or None)
-
-
-def _from_pdf(body: bytes) -> Converted:
-    from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
-
-    try:
-        reader = PdfReader(io.BytesIO(body))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise invalid("the PDF is encrypted; remove its password first")
-        pages, truncated = _pages(reader)
-        title = reader.metadata.title if reader.metadata else None
-    except (PyPdfError, *PDF_TROUBLE) as error:
-        raise invalid("the PDF is broken and cannot be read") from error
-    text = "\n\n".join(page for page in pages if page)
-    if not text:
-        raise invalid("the PDF holds no text; scanned pages cannot be read")
-    return Converted(f"{text}\n", title=" ".join(str(title or "").split()) or None, truncated=truncated)
-
-
-def _pages(reader: "PdfReader") -> tuple[list[str], bool]:
-    """The text of each page, as far as the limits on pages and time allow."""
-    deadline = time.monotonic() + PDF_SECONDS
-    pages: list[str] = []
-    for page in reader.pages:
-        if len(pages) == PDF_PAGES or time.monotonic() > deadline:
-            return pages, True
-        # Half of a surrogate pair comes out of broken font tables; it is no text.
-        pages.append(page.extract_text().encode("utf-8", "replace").decode().strip())
-    return pages, False
+        raise invalid(f"the file is not valid text in {name.upper()}") from error
+    return Converted(text)

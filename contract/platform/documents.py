@@ -9,6 +9,7 @@ from typing import Final
 
 from contract.platform import changes, index, markdown, names
 from contract.platform.brains import Brain
+from contract.platform.index import Made
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject, Scalar, now
 
@@ -28,6 +29,16 @@ class Draft:
     metadata: Mapping[str, Scalar] = field(default_factory=dict)
     generated: bool = False
     origin_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A draft with all that can be worked out before the write lock is taken, which is everyone's."""
+
+    draft: Draft
+    title: str
+    checksum: str
+    indexed: Made | None
 
 
 def document_id(brain: Brain, path: str) -> str:
@@ -75,12 +86,19 @@ def content(connection: sqlite3.Connection, document: int) -> bytes:
     return bytes(connection.execute("SELECT content FROM bodies WHERE document = ?", (document,)).fetchone()[0])
 
 
-def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3.Row:
-    """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
+def prepare(draft: Draft) -> Prepared:
     if len(draft.content) > LARGEST_DOCUMENT:
         raise Refused("payload_too_large", f"a document may hold at most {LARGEST_DOCUMENT} bytes")
     text = draft.content.decode("utf-8", "replace")
-    moment = now()
+    title = draft.title or markdown.title_of(text, otherwise=names.stem(draft.path))
+    made = index.make(draft.path, title, draft.metadata, text)
+    return Prepared(draft, title, hashlib.sha256(draft.content).hexdigest(), made)
+
+
+def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared) -> sqlite3.Row:
+    """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
+    prepared = prepare(given) if isinstance(given, Draft) else given
+    draft, moment = prepared.draft, now()
     is_new = find(connection, brain, draft.path) is None
     connection.execute(
         """
@@ -96,11 +114,11 @@ def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3
         (
             brain.n,
             draft.path,
-            draft.title or markdown.title_of(text, otherwise=names.stem(draft.path)),
+            prepared.title,
             draft.source,
             draft.content_type,
             len(draft.content),
-            hashlib.sha256(draft.content).hexdigest(),
+            prepared.checksum,
             json.dumps(dict(draft.metadata), ensure_ascii=False),
             draft.generated,
             draft.origin_sha256,
@@ -110,7 +128,7 @@ def write(connection: sqlite3.Connection, brain: Brain, draft: Draft) -> sqlite3
     )
     row = require(connection, brain, draft.path)
     connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (row["n"], draft.content))
-    index.replace(connection, brain.n, row, text)
+    index.replace(connection, brain.n, row, prepared.indexed)
     changes.note(connection, brain.n, "created" if is_new else "updated", draft.path)
     return row
 
@@ -124,7 +142,12 @@ def read_endings(connection: sqlite3.Connection) -> None:
         """
     ).fetchall()
     for row in rows:
-        index.replace(connection, row["brain"], row, bytes(row["content"]).decode("utf-8", "replace"))
+        text = bytes(row["content"]).decode("utf-8", "replace")
+        index.replace(connection, row["brain"], row, _make_index(row, row["path"], text))
+
+
+def _make_index(row: sqlite3.Row, path: str, text: str) -> Made | None:
+    return index.make(path, row["title"], json.loads(row["metadata"]), text)
 
 
 def append(connection: sqlite3.Connection, brain: Brain, path: str, addition: bytes) -> None:
@@ -162,6 +185,7 @@ def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> No
     if replaced is not None:
         _take_out(connection, brain, replaced)
     connection.execute("UPDATE documents SET path = ?, updated_at = ? WHERE n = ?", (to, now(), row["n"]))
-    text = content(connection, row["n"]).decode("utf-8", "replace")
-    index.replace(connection, brain.n, require(connection, brain, to), text)
+    if names.is_indexed(path) != names.is_indexed(to):
+        text = content(connection, row["n"]).decode("utf-8", "replace")
+        index.replace(connection, brain.n, row, _make_index(row, to, text))
     changes.note(connection, brain.n, "renamed", to, old_path=path)

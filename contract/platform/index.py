@@ -1,9 +1,11 @@
 """The full-text index of a brain: one FTS5 table per brain, kept in step with its documents."""
 
-import json
 import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from contract.platform import markdown, names, words
+from contract.platform.wire import Scalar
 
 # Title, tags, text, grams: a word in the title says more about a chunk than one in its text.
 COLUMN_WEIGHTS = (4.0, 2.0, 1.0, 1.0)
@@ -27,27 +29,55 @@ def drop(connection: sqlite3.Connection, brain: int) -> None:
     connection.execute(f"DROP TABLE {table(brain)}")
 
 
-def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, text: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One chunk of a document, as it is indexed."""
+
+    title: str
+    tags: str
+    text: str
+    grams: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the index keeps of a document: nothing but when it expires, if it is dead."""
+
+    expires: int | None
+    entries: Sequence[Entry]
+
+
+def make(path: str, title: str, metadata: Mapping[str, Scalar], text: str) -> Made | None:
+    """None for what search does not cover."""
+    if not names.is_indexed(path):
+        return None
+    note = markdown.read(text)
+    if note.is_dead:
+        return Made(note.expires, ())
+    tags = f"{note.tags} {metadata.get('tags') or ''}".strip()
+    entries = [
+        Entry(_heading(title, piece), tags, piece, words.grams(f"{title}\n{tags}\n{piece}"))
+        for piece in markdown.chunks(note.body)
+    ]
+    return Made(note.expires, entries)
+
+
+def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, made: Made | None) -> None:
     """Index the document anew; one that search does not cover, or that is dead, is only taken out."""
     remove(connection, brain, document["n"])
-    if not names.is_indexed(document["path"]):
+    if made is None:
         return
-    title, note = document["title"], markdown.read(text)
-    if note.expires != document["expires"]:
-        connection.execute("UPDATE documents SET expires = ? WHERE n = ?", (note.expires, document["n"]))
-    if note.is_dead:
-        return
-    tags = f"{note.tags} {json.loads(document['metadata']).get('tags') or ''}".strip()
-    pieces = markdown.chunks(note.body)
-    for ordinal, piece in enumerate(pieces):
+    if made.expires != document["expires"]:
+        connection.execute("UPDATE documents SET expires = ? WHERE n = ?", (made.expires, document["n"]))
+    for ordinal, entry in enumerate(made.entries):
         chunk = connection.execute(
             "INSERT INTO chunks (document, ordinal) VALUES (?, ?)", (document["n"], ordinal)
         ).lastrowid
         connection.execute(
             f"INSERT INTO {table(brain)} (rowid, title, tags, text, grams) VALUES (?, ?, ?, ?, ?)",
-            (chunk, _heading(title, piece), tags, piece, words.grams(f"{title}\n{tags}\n{piece}")),
+            (chunk, entry.title, entry.tags, entry.text, entry.grams),
         )
-    connection.execute("UPDATE brains SET chunks = chunks + ? WHERE n = ?", (len(pieces), brain))
+    connection.execute("UPDATE brains SET chunks = chunks + ? WHERE n = ?", (len(made.entries), brain))
 
 
 def _heading(title: str, piece: str) -> str:

@@ -70,6 +70,7 @@ class Intake:
             return _known(connection, brain, original)
 
     def store(self, brain: Brain, original: Original, converted: Converted, kind: str) -> JsonObject:
+        prepared = documents.prepare(_draft(original, converted, kind))
         with self._database.writing() as connection:
             # Someone else may have ingested the same bytes while these were being converted.
             known = _known(connection, brain, original)
@@ -77,7 +78,7 @@ class Intake:
                 return known
             if documents.find(connection, brain, original.path):
                 raise Refused("conflict", f"another document already exists: {original.path}")
-            row = documents.write(connection, brain, _draft(original, converted, kind))
+            row = documents.write(connection, brain, prepared)
             return _answer(connection, brain, row, original, reused=False)
 
 

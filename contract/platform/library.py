@@ -9,7 +9,7 @@ from typing import Literal
 from contract.platform import changes, documents, extract, names
 from contract.platform.brains import Brain
 from contract.platform.database import Database
-from contract.platform.documents import Draft
+from contract.platform.documents import Draft, Prepared
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject
 
@@ -36,16 +36,18 @@ class Library:
         # A transcript may be long, and the write lock is everyone's.
         transcript = draft.content.decode() if draft.source == "extract" else ""
         facts = list(extract.facts(extract.said_by_users(transcript)))
+        prepared = documents.prepare(draft)
         with self._database.writing() as connection:
             if documents.find(connection, brain, draft.path) is not None:
                 raise Refused("conflict", f"document already exists: {draft.path}")
-            row = documents.write(connection, brain, draft)
+            row = documents.write(connection, brain, prepared)
             extract.remember(connection, brain, facts, {"extracted_from": draft.path}, names.tree(draft.path))
             return documents.record(brain, row)
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:
+        prepared = documents.prepare(Draft(path, content))
         with self._database.writing() as connection:
-            documents.write(connection, brain, Draft(path, content))
+            documents.write(connection, brain, prepared)
 
     def append(self, brain: Brain, path: str, addition: bytes) -> None:
         with self._database.writing() as connection:
@@ -61,10 +63,11 @@ class Library:
 
     def batch(self, brain: Brain, operations: Sequence[Operation], reason: str | None = None) -> int:
         """Apply all operations in order, or none of them; the reason is told to those who listen."""
+        written = [_prepared(operation) for operation in operations]
         with self._database.writing() as connection:
             before = changes.latest(connection)
-            for operation in operations:
-                _apply(connection, brain, operation)
+            for operation, prepared in zip(operations, written, strict=True):
+                _apply(connection, brain, operation, prepared)
             if reason:
                 changes.explain(connection, before, reason)
         return len(operations)
@@ -105,10 +108,15 @@ class Library:
         ]
 
 
-def _apply(connection: sqlite3.Connection, brain: Brain, operation: Operation) -> None:
+def _prepared(operation: Operation) -> Prepared | None:
+    return documents.prepare(Draft(operation.path, operation.content)) if operation.type == "write" else None
+
+
+def _apply(connection: sqlite3.Connection, brain: Brain, operation: Operation, prepared: Prepared | None) -> None:
+    if prepared is not None:
+        documents.write(connection, brain, prepared)
+        return
     match operation.type:
-        case "write":
-            documents.write(connection, brain, Draft(operation.path, operation.content))
         case "append":
             documents.append(connection, brain, operation.path, operation.content)
         case "delete":

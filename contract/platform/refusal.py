@@ -13,8 +13,10 @@ STATUS_BY_CODE: Final = {
     "unsupported_media_type": 415,
     "fetch_blocked": 422,
     "confirmation_required": 428,
+    "rate_limited": 429,
     "internal_error": 500,
     "fetch_failed": 502,
+    "insufficient_storage": 507,
 }
 
 

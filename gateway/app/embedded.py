@@ -7,12 +7,15 @@ from pathlib import Path
 import uvicorn
 
 from contract.platform.app import create_app
+from contract.platform.convert import Converted, Parsed
 from contract.platform.ingest import Fetch as PlatformFetch
 from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
+from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.startup import CannotStart, listening_socket
-from gateway.ingest.web_page import Fetch, Page, read_text
+from gateway.ingest.child_reader import Reason, Unreadable, read_in_child
+from gateway.ingest.web_page import Fetch, Page, charset_of, read_text
 from gateway.operations.errors import GatewayError
 from gateway.upstream.credentials import Endpoint
 
@@ -53,7 +56,9 @@ def open_store(data_dir: Path) -> Store:
 def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
-            create_app(store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch)),
+            create_app(
+                store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch), convert=convert_in_child
+            ),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -62,6 +67,34 @@ def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvi
             timeout_graceful_shutdown=10,
         )
     )
+
+
+async def convert_in_child(kind: Parsed, body: bytes, charset: str | None) -> Converted:
+    """What needs a parser is read for the platform as pages are read for everybody: in a process with limits.
+
+    Raises: Refused.
+    """
+    charset = charset_of(Page("", "text/html", body, charset)) if kind == "html" else "utf-8"
+    try:
+        reading = await read_in_child(kind, body, charset=charset)
+    except Unreadable as error:
+        raise _refusal(kind, error.reason) from None
+    if not reading.text.strip():
+        raise invalid(f"the {kind.upper()} holds no text" + ("; scanned pages cannot be read" if kind == "pdf" else ""))
+    return Converted(f"{reading.text}\n", reading.title, reading.truncated)
+
+
+def _refusal(kind: Parsed, reason: Reason) -> Refused:
+    match reason:
+        case "broken":
+            return invalid(f"the file is not valid {kind.upper()}, or nested too deeply")
+        case "encrypted":
+            return invalid("the PDF is encrypted; remove its password first")
+        case "limits":
+            advice = "send it in smaller parts, or as plain text"
+            return Refused("payload_too_large", f"the file takes too long, or too much memory, to read: {advice}")
+        case "busy":
+            return Refused("rate_limited", "too many files are being read at the moment; try again")
 
 
 def _as_platform_fetch(fetch: Fetch) -> PlatformFetch:

@@ -1,6 +1,8 @@
 """Logging: one structured line an event, to stderr, because stdout belongs to MCP over stdio."""
 
+import errno
 import logging
+import sqlite3
 import sys
 import traceback
 from pathlib import Path
@@ -38,7 +40,16 @@ def _without_message(_logger: Any, _method: str, event: structlog.typing.EventDi
         frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
         places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
         event["error"], event["where"] = type(error).__name__, places
+        if reason := _reason(error):
+            event["reason"] = reason
     return event
+
+
+def _reason(error: BaseException) -> str | None:
+    """Why the system or SQLite would not do something, by the name that they have for it: such names quote nobody."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorname", None)
+    return errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
 def _printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -3,23 +3,16 @@
 import asyncio
 import codecs
 import re
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from subprocess import DEVNULL, PIPE
 from typing import Final
 
-from gateway.ingest.cross_loop_semaphore import CrossLoopSemaphore
+from gateway.ingest.child_reader import SECONDS, Kind, Unreadable, read_in_child
 from gateway.operations import names
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import Args
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-_READER: Final = Path(__file__).with_name("extract_text_child.py")
-_CONVERT_SECONDS: Final = 30.0
-# Each may use a whole core and a gigabyte for half a minute.
-_CONVERTERS = CrossLoopSemaphore(2)
 _SNIFFED_BYTES: Final = 1024
 _COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECLARED: Final = re.compile(
@@ -53,18 +46,18 @@ class Page:
 Fetch = Callable[[str], Awaitable[Page]]
 
 
-async def read_text(page: Page, *, convert_seconds: float = _CONVERT_SECONDS) -> str:
+async def read_text(page: Page, *, convert_seconds: float = SECONDS) -> str:
     """The text of a page: HTML as markdown, the words of a PDF, other text as it is.
 
     Raises:
         GatewayError: fetch_failed, when there is no text in it.
     """
     if page.content_type in _HTML:
-        text = await _read_in_child(_decode(page).encode(), "html", convert_seconds)
+        text = await _read_apart("html", page, convert_seconds)
     elif page.content_type == "application/pdf":
-        text = await _read_in_child(page.body, "pdf", convert_seconds)
+        text = await _read_apart("pdf", page, convert_seconds)
     elif page.content_type.startswith("text/") or page.content_type == "application/json":
-        text = _decode(page)
+        text = await asyncio.to_thread(_decode, page)
     else:
         raise GatewayError("fetch_failed", "Only pages of text can be ingested this way.", retryable=False)
     if not text.strip():
@@ -85,10 +78,14 @@ async def document_of(page: Page) -> Args:
 
 
 def _decode(page: Page) -> str:
-    """Its characters: in the charset its server says, or else the page itself, or else UTF-8."""
-    declared = page.charset or (_sniff_charset(page.body) if page.content_type in _HTML else None)
-    text = page.body.decode(_codec(declared or "utf-8"), errors="replace")
+    text = page.body.decode(charset_of(page), errors="replace")
     return text.removeprefix("\ufeff").replace("\0", "")
+
+
+def charset_of(page: Page) -> str:
+    """Python's name for what its server says, or else the page itself, or else UTF-8."""
+    declared = page.charset or (_sniff_charset(page.body) if page.content_type in _HTML else None)
+    return _codec(declared or "utf-8")
 
 
 def _sniff_charset(body: bytes) -> str | None:
@@ -114,36 +111,17 @@ def _codec(charset: str) -> str:
     return name if name in _CHARSETS else "utf-8"
 
 
-async def _read_in_child(body: bytes, kind: str, seconds: float) -> str:
-    """Read in another process: a small page can keep a parser busy for hours, and that can only be killed."""
-    waited = True
+async def _read_apart(kind: Kind, page: Page, seconds: float) -> str:
     try:
-        async with asyncio.timeout(seconds), _CONVERTERS.one() as waited:
-            return await _convert(body, kind)
-    except TimeoutError as error:
-        # Of a page that had to wait we do not know whether it is at fault.
-        raise _cannot_read_now() if waited else _unreadable() from error
-    except OSError as error:
-        raise _cannot_read_now() from error
+        reading = await read_in_child(kind, page.body, charset=charset_of(page), seconds=seconds)
+    except Unreadable as error:
+        if error.reason == "busy":
+            raise GatewayError("fetch_failed", "The page was fetched, but cannot be read at the moment.") from None
+        raise _too_intricate() from None
+    if reading.truncated:
+        raise _too_intricate()
+    return reading.text
 
 
-async def _convert(body: bytes, kind: str) -> str:
-    program = (sys.executable, "-P", str(_READER), kind)
-    converter = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
-    try:
-        text, _ = await converter.communicate(body)
-    finally:
-        if converter.returncode is None:
-            converter.kill()
-            await converter.wait()
-    if converter.returncode != 0:
-        raise _unreadable()
-    return text.decode()
-
-
-def _cannot_read_now() -> GatewayError:
-    return GatewayError("fetch_failed", "The page was fetched, but cannot be read at the moment.")
-
-
-def _unreadable() -> GatewayError:
+def _too_intricate() -> GatewayError:
     return GatewayError("fetch_failed", "The page is too intricate to be read as text.", retryable=False)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from gateway.operations import scopes
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import Era, listening, messages_of, raw_call
@@ -113,7 +114,7 @@ def recorded_platform(dialect: str, directory: Path, *more: str) -> Iterator[Rec
     try:
         for brain in (BRAIN, *more):
             store.create_brain(brain, brain)
-        recording = Recording(create_app(store, token=None, fetch=_page))
+        recording = Recording(create_app(store, token=None, fetch=_page, convert=convert_in_child))
         with listening(recording) as recording.url:
             yield recording
     finally:

@@ -19,6 +19,7 @@ from contract.platform.ingest import FetchRefused, Page
 from contract.platform.store import Store
 from contract.runner import run
 from contract.targets import HttpTarget, client_for
+from gateway.app.embedded import convert_in_child
 
 TOKEN = "a-test-token"
 # A public address and no name: nobody looks it up, and the platforms of tests have the page themselves.
@@ -38,7 +39,7 @@ def reference_app(token: str | None = TOKEN) -> Iterator[ASGIApp]:
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder))
         try:
-            yield create_app(store, token=token, fetch=fetch)
+            yield create_app(store, token=token, fetch=fetch, convert=convert_in_child)
         finally:
             store.close()
 

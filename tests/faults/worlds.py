@@ -10,6 +10,7 @@ from typing import Protocol
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
@@ -115,7 +116,7 @@ def world(name: str, folder: Path) -> Iterator[World]:
     if name == "platform":
         store = Store.open(folder)
         try:
-            with listening(create_app(store, token=None, fetch=_fetched)) as url:
+            with listening(create_app(store, token=None, fetch=_fetched, convert=convert_in_child)) as url:
                 yield PlatformWorld(store, url)
         finally:
             store.close()

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from contract.platform.app import create_app
 from contract.platform.ingest import Page as PlatformPage
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from gateway.brain import background
 from gateway.brain.brain import Brain
 from gateway.ingest.files import Roots
@@ -136,7 +137,7 @@ def platform(dialect: str, folder: Path) -> Iterator[Counted]:
     if dialect == "platform":
         store = Store.open(folder / "store")
         try:
-            yield Counted(create_app(store, token=None, fetch=fetched_there))
+            yield Counted(create_app(store, token=None, fetch=fetched_there, convert=convert_in_child))
         finally:
             store.close()
         return

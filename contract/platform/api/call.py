@@ -1,17 +1,19 @@
 """What every endpoint works with: the store, and threads to call it in."""
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from anyio import CapacityLimiter, to_thread
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from contract.platform.brains import Brain, Caller
+from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
 from contract.platform.store import Store
 
@@ -20,6 +22,7 @@ Parameters = ParamSpec("Parameters")
 
 NO_STORE: Final = {"cache-control": "no-store"}
 LOOK_SECONDS: Final = 0.1
+LARGE: Final = 256 * 1024
 
 
 class Lookout:
@@ -44,12 +47,17 @@ class Platform:
 
     store: Store
     fetch: Fetch | None
+    convert: Convert | None = None
     ping_seconds: float = 25.0
     lookout: Lookout = field(default_factory=Lookout)
     lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
     searches: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
-    conversions: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
+    # A large document is indexed for seconds: one at a time, so that small writes come between two of them.
+    large_writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+
+    def writes_of(self, size: int) -> CapacityLimiter:
+        return self.large_writes if size > LARGE else self.writes
 
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -74,6 +82,28 @@ async def in_thread(
     **options: Parameters.kwargs,
 ) -> Result:
     return await to_thread.run_sync(lambda: work(*arguments, **options), limiter=limiter)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Work that is stopped if the client leaves; the body of the request must have been read.
+
+    Raises: ClientDisconnect.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.wait({working, leaving})
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def in_brain(endpoint: BrainEndpoint) -> Endpoint:

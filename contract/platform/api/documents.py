@@ -30,7 +30,8 @@ SOURCES: Final = ("ingest", "extract", "compile", "reflect")
 async def create_document(request: Request, brain: Brain) -> Response:
     draft = _draft(await body.fields(request, CREATE_LIMIT))
     platform = platform_of(request)
-    record = await in_thread(platform.writes, platform.store.documents.create, brain, draft)
+    writes = platform.writes_of(len(draft.content))
+    record = await in_thread(writes, platform.store.documents.create, brain, draft)
     return JSONResponse(record, status_code=201)
 
 
@@ -58,7 +59,7 @@ async def put_document(request: Request, brain: Brain) -> Response:
     body.require_bytes_type(request)
     content = await body.raw(request, WRITE_LIMIT)
     platform = platform_of(request)
-    await in_thread(platform.writes, platform.store.documents.put, brain, path, content)
+    await in_thread(platform.writes_of(len(content)), platform.store.documents.put, brain, path, content)
     return Response(status_code=204)
 
 
@@ -127,7 +128,8 @@ async def batch_documents(request: Request, brain: Brain) -> Response:
     fields = await body.fields(request, BATCH_JSON_LIMIT)
     operations, reason = _operations(fields), fields.optional_text("reason", 0, BATCH_JSON_LIMIT)
     platform = platform_of(request)
-    committed = await in_thread(platform.writes, platform.store.documents.batch, brain, operations, reason)
+    writes = platform.writes_of(sum(len(operation.content) for operation in operations))
+    committed = await in_thread(writes, platform.store.documents.batch, brain, operations, reason)
     return JSONResponse({"committed": committed})
 
 

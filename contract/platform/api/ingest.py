@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 from contract.platform import convert
 from contract.platform.api import body
 from contract.platform.api.body import KIB, MIB
-from contract.platform.api.call import Platform, in_thread, platform_of
+from contract.platform.api.call import Platform, in_thread, platform_of, while_connected
 from contract.platform.api.fields import Fields
 from contract.platform.brains import Brain
-from contract.platform.convert import Kind
+from contract.platform.convert import Converted, Kind
 from contract.platform.ingest import FetchRefused, Original
 from contract.platform.refusal import Refused, invalid
 from contract.platform.wire import JsonObject
@@ -37,7 +37,7 @@ async def ingest_file(request: Request, brain: Brain) -> Response:
         raise Refused("unsupported_media_type", "content type must be multipart/form-data")
     original, fields = await _uploaded(request)
     wanted = fields.choice("as", tuple(KINDS), "")
-    answer = await _ingest(platform_of(request), brain, original, KINDS.get(wanted))
+    answer = await _ingest(request, brain, original, KINDS.get(wanted))
     return _timed(answer, began)
 
 
@@ -76,7 +76,7 @@ async def ingest_url(request: Request, brain: Brain) -> Response:
         raise Refused(error.code, REFUSAL_BY_CODE[error.code]) from error
     if len(page.body) > FILE_LIMIT:
         raise Refused("payload_too_large", f"page exceeds {FILE_LIMIT} bytes")
-    return _timed(await _ingest(platform, brain, Original.of_page(page), None), began)
+    return _timed(await _ingest(request, brain, Original.of_page(page), None), began)
 
 
 def _require_web_address(url: str) -> None:
@@ -91,14 +91,26 @@ def _require_web_address(url: str) -> None:
         raise invalid("url must be a valid URL with scheme and host")
 
 
-async def _ingest(platform: Platform, brain: Brain, original: Original, wanted: Kind | None) -> JsonObject:
+async def _ingest(request: Request, brain: Brain, original: Original, wanted: Kind | None) -> JsonObject:
+    platform = platform_of(request)
     intake = platform.store.intake
     known = await in_thread(platform.lookups, intake.known, brain, original)
     if known:
         return known
-    kind = wanted or convert.kind_of(original.content_type, original.name, original.body)
-    converted = await in_thread(platform.conversions, convert.converted, kind, original.body, original.content_type)
-    return await in_thread(platform.writes, intake.store, brain, original, converted, kind)
+    named = (original.content_type, original.name, original.body)
+    kind = await in_thread(platform.lookups, convert.kind_of, *named) if wanted is None else wanted
+    converted = await while_connected(request, _convert(platform, original, kind))
+    writes = platform.writes_of(len(converted.text))
+    return await in_thread(writes, intake.store, brain, original, converted, kind)
+
+
+async def _convert(platform: Platform, original: Original, kind: Kind) -> Converted:
+    charset = convert.charset_of(original.content_type)
+    if kind == "markdown" or kind == "text":
+        return await in_thread(platform.lookups, convert.decode_text, original.body, charset)
+    if platform.convert is None:
+        raise Refused("unsupported_media_type", f"this platform cannot read {kind.upper()}")
+    return await platform.convert(kind, original.body, charset)
 
 
 def _timed(answer: JsonObject, began: float) -> Response:

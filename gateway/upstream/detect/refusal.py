@@ -44,7 +44,7 @@ READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
 _MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {Op.LIST_MESSAGES, Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT}
 # What a platform says that has taken as much from this tenant as it takes.
 _NO_ROOM = frozenset({"quota_exceeded", "insufficient_storage"})
-_FULL = "The platform takes no more: its quota is exceeded. Delete something, or have the quota raised."
+_FULL = "The platform's disk or quota is full. Nothing was stored. Delete something, or have more room made."
 _READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
 _UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)

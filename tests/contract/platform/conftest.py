@@ -11,6 +11,7 @@ import pytest
 from contract.platform.app import create_app
 from contract.platform.ingest import FetchRefused, Page
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import Specification
 
@@ -37,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def url(store: Store) -> Iterator[str]:
-    with served(create_app(store, token=TOKEN, fetch=fetch)) as base:
+    with served(create_app(store, token=TOKEN, fetch=fetch, convert=convert_in_child)) as base:
         yield base
 
 

@@ -1,16 +1,23 @@
 """Ingest: files and pages become documents, once."""
 
+import asyncio
 import hashlib
+import socket
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from contract.platform import convert
+from contract.platform import markdown
+from contract.platform.app import create_app
 from contract.platform.convert import Converted
 from contract.platform.ingest import FetchRefused, Original, Page
 from contract.platform.store import Store
+from gateway.ingest.child_reader import Limits
 from tests.contract.platform.conftest import PAGES, Json
+from tests.contract.platform.serving import served
 from tests.pdf import pdf
 
 Search = Callable[..., list[Json]]
@@ -215,7 +222,7 @@ def test_bytes_that_two_callers_ingest_at_once_are_one_document(store: Store) ->
 def test_a_pdf_is_read_as_far_as_the_limits_allow(
     client: httpx.Client, brain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convert, "PDF_PAGES", 2)
+    monkeypatch.setattr(Limits, "of", lambda _kind, _size: Limits(cpu_seconds=10, text=1000, pages=2))
     answer = ingest(client, brain, "long.pdf", pdf("one", "two", "three"))
     assert stored(client, brain, answer) == "one\n\ntwo\n"
     record = client.get(f"{brain}/documents/stat", params={"path": answer.json()["path"]}).json()["document"]
@@ -309,3 +316,72 @@ def test_what_is_no_url_is_refused(client: httpx.Client, brain: str, address: ob
 def test_only_web_addresses_are_handed_to_the_fetch(client: httpx.Client, brain: str, address: str) -> None:
     answer = client.post(f"{brain}/documents/ingest/url", json={"url": address})
     assert (answer.status_code, answer.json()["code"]) == (422, "fetch_blocked")
+
+
+def test_without_a_converter_only_text_is_taken(store: Store) -> None:
+    with served(create_app(store, token=None)) as base, httpx.Client(base_url=base) as client:
+        made = client.post("/v1/brains", json={"name": "Plain"}).json()["id"]
+        answers = [
+            ingest(client, f"/v1/brains/{made}", name, name.encode()) for name in ("a.md", "a.json", "a.html", "a.pdf")
+        ]
+    assert [answer.status_code for answer in answers] == [200, 415, 415, 415]
+    assert answers[1].json()["code"] == "unsupported_media_type"
+
+
+@pytest.mark.parametrize("charset", ["punycode", "utf-7", "unicode_escape", "idna", "hex", "klingon", "undefined"])
+def test_text_in_a_charset_that_only_costs_time_is_refused(
+    client: httpx.Client, brain: str, paths: Paths, charset: str
+) -> None:
+    answer = ingest(client, brain, "a.txt", b"words", f"text/plain; charset={charset}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
+    assert paths() == []
+
+
+def test_a_file_is_not_read_any_further_once_its_sender_has_left(store: Store) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def convert(_kind: str, _body: bytes, _charset: str | None) -> Converted:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    boundary = b'--b\r\ncontent-disposition: form-data; name="file"; filename="a.pdf"\r\n\r\n%PDF-\r\n--b--\r\n'
+    head = (
+        "POST /v1/brains/main/documents/ingest/file HTTP/1.1\r\nhost: x\r\n"
+        f"content-type: multipart/form-data; boundary=b\r\ncontent-length: {len(boundary)}\r\n\r\n"
+    )
+    with served(create_app(store, token=None, convert=convert)) as base:
+        with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as connection:
+            connection.sendall(head.encode() + boundary)
+            assert begun.wait(20)
+            assert not ended.is_set()
+        assert ended.wait(20)
+
+
+def test_many_large_files_do_not_hold_up_a_small_write(
+    client: httpx.Client, brain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are worked on for as long as the test likes: outside the transaction, and not all at once."""
+    release, begun, cut = threading.Event(), threading.Event(), markdown.chunks
+
+    def held(body: str) -> list[str]:
+        if len(body) > 300_000:
+            begun.set()
+            assert release.wait(60)
+            return [body[:100]]
+        return cut(body)
+
+    monkeypatch.setattr(markdown, "chunks", held)
+    with ThreadPoolExecutor(9) as pool:
+        large = [pool.submit(ingest, client, brain, f"{n}.txt", b"%d" % n + b"x" * 400_000) for n in range(8)]
+        try:
+            assert begun.wait(20)
+            small = pool.submit(client.put, f"{brain}/documents", params={"path": "small.md"}, content="small")
+            assert small.result(20).status_code == 204
+            assert not any(one.done() for one in large)
+        finally:
+            release.set()
+        assert [one.result(60).status_code for one in large] == [200] * 8

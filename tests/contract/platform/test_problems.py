@@ -1,6 +1,10 @@
 """What the platform refuses before it looks at anything: tokens, routes, brains, bodies, in that order."""
 
+import errno
 import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pytest
@@ -163,6 +167,42 @@ def test_a_failure_of_the_platform_tells_nothing_of_its_insides() -> None:
     assert problem(answer) == (500, "internal_error")
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
+
+
+def full_disk() -> sqlite3.OperationalError:
+    """What SQLite says itself, of a file that may not grow."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            connection.execute("CREATE TABLE a (b)")
+    return caught.value
+
+
+@pytest.mark.parametrize("error", [full_disk(), OSError(errno.ENOSPC, "No space left on device", "/home/someone")])
+def test_a_full_disk_is_told_to_the_caller_and_to_the_log(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    class Full:
+        def create_brain(self, *_arguments: object) -> None:
+            raise error
+
+    with served(create_app(Full(), token=None)) as base:  # type: ignore[arg-type]  # stands in for a failing store
+        answer = httpx.post(f"{base}/v1/brains", json={"name": "One too many"})
+    assert problem(answer) == (507, "insufficient_storage")
+    assert answer.json()["detail"] == "the disk is full: nothing was stored"
+    assert [record.getMessage() for record in caplog.records] == ["the disk is full: nothing was stored"]
+
+
+def test_a_full_disk_keeps_nothing_of_what_was_written(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    brain = store.brains()[0]
+    # Every connection is the same one here, and it may not make the file any larger.
+    with store._database.writing() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        store.documents.put(brain, "a.md", b"words " * 100_000)
+    assert store.documents.entries(brain, "", recursive=True, include_generated=True, glob="") == []
+    store.documents.put(brain, "b.md", b"words")
+    store.close()
 
 
 def test_a_client_that_leaves_while_sending_does_no_harm(url: str, client: httpx.Client, brain: str) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from contract.platform.app import create_app
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import OPENAPI, Specification
 from tests.contract.targets import TOKEN, fetch
@@ -23,7 +24,7 @@ def url(data_dir: Path) -> Iterator[str]:
     store = Store.open(data_dir)
     for slug in ("fuzzed", "deleted"):
         store.create_brain(slug, slug)
-    with served(create_app(store, token=TOKEN, fetch=fetch)) as base:
+    with served(create_app(store, token=TOKEN, fetch=fetch, convert=convert_in_child)) as base:
         yield base
     store.close()
 

@@ -17,6 +17,7 @@ from contract.platform.app import create_app
 from contract.platform.database import FILE_NAME
 from contract.platform.ingest import Page
 from contract.platform.store import Store
+from gateway.app.embedded import convert_in_child
 from tests.daemons import real
 from tests.faults.proof.shelves import DaemonShelf, PlatformShelf, Shelf
 from tests.faults.proof.workload import BRAINS
@@ -43,7 +44,7 @@ def reference_platform(directory: Path) -> Iterator[Stage]:
         store.create_brain(slug, slug)
     shelf = PlatformShelf(directory / "platform" / FILE_NAME)
     try:
-        with listening(create_app(store, token=None, fetch=_fetched)) as url:
+        with listening(create_app(store, token=None, fetch=_fetched, convert=convert_in_child)) as url:
             yield Stage("platform", url, shelf)
     finally:
         shelf.close()

@@ -1,8 +1,11 @@
 """Logging: one line an event, on stderr, with nothing in it that is not ours to tell."""
 
+import errno
 import json
 import logging
+import sqlite3
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -129,3 +132,33 @@ def test_text_is_for_terminals_and_asked_for_or_found(
     log.configure("info", "auto")
     structlog.get_logger().info("call.served")
     assert not capsys.readouterr().err.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/home/someone/secret"), "ENOSPC"),
+        (OSError("no number"), None),
+        (ValueError("secret"), None),
+    ],
+)
+def test_a_failure_of_the_system_is_logged_with_its_name_for_it(
+    capsys: pytest.CaptureFixture[str], error: Exception, reason: str | None
+) -> None:
+    log.configure("info", "json")
+    structlog.get_logger().error("failed", exc_info=error)
+    (line,) = lines(capsys)
+    assert line.get("reason") == reason
+    assert "secret" not in str(line)
+
+
+def test_a_failure_of_sqlite_is_logged_with_its_name_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("info", "json")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            connection.execute("CREATE TABLE secret (b)")
+    logging.getLogger("library").error("failed", exc_info=caught.value)
+    (line,) = lines(capsys)
+    assert (line["error"], line["reason"]) == ("OperationalError", "SQLITE_FULL")
+    assert "secret" not in str(line)

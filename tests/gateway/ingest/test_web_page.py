@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from gateway.ingest import child_reader
 from gateway.ingest import web_page as pages
 from gateway.ingest.web_page import Page, document_of, read_text
 from gateway.operations.errors import GatewayError
@@ -186,15 +187,15 @@ def test_text_that_is_no_html_declares_nothing(content_type: str) -> None:
 async def test_no_more_than_two_pages_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     running, most, release = 0, 0, asyncio.Event()
 
-    async def converted(_body: bytes, _kind: str) -> str:
+    async def run(_wanted: str, _body: bytes) -> bytes:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await release.wait()
         running -= 1
-        return "words"
+        return b"{}\nwords"
 
-    monkeypatch.setattr(pages, "_convert", converted)
+    monkeypatch.setattr(child_reader, "_run_child", run)
     readings = [asyncio.ensure_future(read_text(html(ARTICLE))) for _ in range(6)]
     for _ in range(20):
         await asyncio.sleep(0)
@@ -210,13 +211,13 @@ async def test_no_more_than_two_pages_are_converted_at_once(monkeypatch: pytest.
 
 
 async def test_a_page_that_had_to_wait_is_not_called_intricate(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def converted(_body: bytes, _kind: str) -> str:
+    async def run(_wanted: str, _body: bytes) -> bytes:
         await asyncio.Event().wait()
-        return ""
+        return b""
 
-    monkeypatch.setattr(pages, "_convert", converted)
-    async with pages._CONVERTERS.one():
-        async with pages._CONVERTERS.one():
+    monkeypatch.setattr(child_reader, "_run_child", run)
+    async with child_reader._READERS.one():
+        async with child_reader._READERS.one():
             reading = asyncio.ensure_future(refusal(html(ARTICLE), convert_seconds=0.2))
             await asyncio.sleep(0)
         assert (await reading).retryable
