@@ -30,6 +30,7 @@ _RESERVED_TREES = re.compile(
 )
 _PRIVATE_TREE = re.compile(r"/?memory/agent/(u-[^/]+)/", re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
+_VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
 
@@ -129,10 +130,15 @@ def digest(value: JsonValue) -> str:
 def title_of(content: str) -> str:
     """The first heading, else the first line that says something."""
     headings = (_heading(match.group(1)) for match in _HEADING.finditer(content[:65_536]))
-    lines = (line for line in content.splitlines() if line.strip())
-    text = next((heading for heading in headings if heading), None) or next(lines, "")
+    text = next((heading for heading in headings if heading), None) or _first_line(content)
     printable = "".join(c if c.isprintable() else " " for c in text).strip()
     return " ".join(printable.split())[:_TITLE_LENGTH].strip() or "Untitled"
+
+
+def _first_line(content: str) -> str:
+    """The first line that says something, as much of it as could make a title."""
+    first = _VISIBLE.search(content)
+    return content[first.start() : first.start() + 16 * _TITLE_LENGTH].splitlines()[0] if first else ""
 
 
 def _heading(text: str) -> str:

@@ -1,6 +1,7 @@
 """Stems, chunks and sentences."""
 
 import sqlite3
+import tracemalloc
 from contextlib import closing
 
 import pytest
@@ -166,6 +167,9 @@ def test_front_matter_is_read_and_never_breaks(text: str, note: markdown.Note) -
         "." + '"' * 200_000 + "x",
         "1" * 200_000,
         "a\u0301" * 100_000,
+        "user" + " " * 200_000 + "x",
+        "0" * 200_000 + "x",
+        "Remember: " + "\u0301" * 100_000 + "\u0316" * 100_000,
     ],
 )
 def test_no_text_makes_reading_slow(text: str) -> None:
@@ -174,3 +178,21 @@ def test_no_text_makes_reading_slow(text: str) -> None:
     assert markdown.chunks(markdown.read(text).body)
     assert list(extract.facts(extract.said_by_users(text))) == []
     assert words.grams(text) == ""
+    assert words.stems(text) is not None
+
+
+@pytest.mark.parametrize("line", ["a\n", "a\n\n", " a:\n"])
+def test_many_lines_are_read_in_little_memory(line: str) -> None:
+    text = "---\n" + line * 100_000
+    tracemalloc.start()
+    try:
+        assert len(markdown.chunks(markdown.read(text).body)) > 100
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 12 * len(text)
+
+
+def test_front_matter_that_is_too_long_is_text() -> None:
+    text = f"---\nname: x\n{'a: b' * 20_000}\n---\nbody"
+    assert markdown.read(text) == markdown.Note(None, "", text)
