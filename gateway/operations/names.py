@@ -33,6 +33,9 @@ _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
+# No name or tree of ours comes from more of a text than this. Putting a row of accents in order, as `normalize` does,
+# takes the square of its length.
+_FOLDED_LENGTH = 1024
 
 
 def checked_id(value: str, field: str) -> str:
@@ -113,7 +116,7 @@ def unescaped(name: str) -> str | None:
 
 def slug(text: str, *, empty: str, length: int = 64) -> str:
     """Lower-case ASCII words joined by dashes; `empty` where no letter or digit is left."""
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    ascii_text = unicodedata.normalize("NFKD", text[:_FOLDED_LENGTH]).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:length].rstrip("-") or empty
 
 
@@ -179,7 +182,7 @@ def private_tree(issuer: str, subject: str) -> str:
 
 def private_tree_of(path: str) -> str | None:
     """The private tree a path is in, if it is in one; as a platform may fold it."""
-    found = _PRIVATE_TREE.match(unicodedata.normalize("NFKC", path))
+    found = _PRIVATE_TREE.match(unicodedata.normalize("NFKC", path[:_FOLDED_LENGTH]))
     return None if found is None else found.group(1).lower()
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from contract.platform import extract, markdown, words
+from contract.platform import extract, markdown, names, query, words
 from contract.platform.stem import porter
+from tests.growth import is_linear
 from tests.tiers import by_tier
 
 LETTERS = st.text("aeiouybdlmnrstxz", min_size=1, max_size=6)
@@ -196,3 +197,13 @@ def test_many_lines_are_read_in_little_memory(line: str) -> None:
 def test_front_matter_that_is_too_long_is_text() -> None:
     text = f"---\nname: x\n{'a: b' * 20_000}\n---\nbody"
     assert markdown.read(text) == markdown.Note(None, "", text)
+
+
+def test_no_row_of_accents_is_read_slowly() -> None:
+    def read(n: int) -> None:
+        text = "a" + "\u0301" * n + "\u0316" * n
+        assert words.folded(text) == "a"
+        assert names.slug(text, "other") == "a"
+        assert len(query.lookups(text)) == 1
+
+    assert is_linear(read, 4_000)
