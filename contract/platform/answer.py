@@ -73,7 +73,7 @@ def _spoken(piece: str) -> Iterator[JsonObject]:
 
 def deltas(piece: str) -> Iterator[str]:
     """A piece of the answer, a few words at a time; joined they are the piece."""
-    tokens = re.findall(r"\s*\S+\s*", piece) or [piece]
+    tokens = re.findall(r"\A\s*\S+\s*|\S+\s*", piece) or [piece]
     for at in range(0, len(tokens), DELTA_WORDS):
         some = "".join(tokens[at : at + DELTA_WORDS])
         yield from (some[start : start + DELTA_CHARACTERS] for start in range(0, len(some), DELTA_CHARACTERS))

@@ -30,7 +30,7 @@ KINDS: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in PA
 
 # How a transcript says who is speaking: `user: …`, `**User:** …`, `## user`, `[user] …`.
 SPEAKER: Final = re.compile(
-    r"^[ \t#>*_\[-]*(user|human|assistant|system|tool)\b[ \t]*[*_\]]*[ \t]*(?:[:>-]+|$)[*_]*",
+    r"^[ \t#>*_\[-]*(user|human|assistant|system|tool)\b[ \t]*(?:[*_\]]+[ \t]*)?(?:[:>-]+|$)[*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -64,12 +64,15 @@ def facts(text: str) -> Iterator[Fact]:
 
 def said_by_users(transcript: str) -> str:
     """The parts of a transcript that users said; all of it, when it does not say who speaks."""
-    turns = list(SPEAKER.finditer(transcript))
-    if not turns:
-        return transcript
-    ends = [*(turn.start() for turn in turns[1:]), len(transcript)]
-    spoken = (transcript[turn.end() : end] for turn, end in zip(turns, ends, strict=True) if _is_user(turn[1]))
-    return "\n\n".join(spoken)
+    spoken: list[str] = []
+    begun, is_user, says_who = 0, False, False
+    for turn in SPEAKER.finditer(transcript):
+        if is_user:
+            spoken.append(transcript[begun : turn.start()])
+        begun, is_user, says_who = turn.end(), _is_user(turn[1]), True
+    if is_user:
+        spoken.append(transcript[begun:])
+    return "\n\n".join(spoken) if says_who else transcript
 
 
 def _is_user(speaker: str) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Final
 
 from contract.platform import words
@@ -16,12 +17,15 @@ LONGEST_CHARACTERS: Final = 2400
 # A heading opens a new chunk only behind this much text, or outlines would shatter.
 BEFORE_HEADING: Final = 40
 
-FRONT_MATTER: Final = re.compile(
-    r"\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
-)
+# Longer front matter than this is text.
+FRONT_LENGTH: Final = 64 * 1024
+FRONT_BEGIN: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
+FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 FIELD: Final = re.compile(r"^([A-Za-z_][\w-]*):[ \t]*(.*(?:\n[ \t]+.*|\n- .*)*)", re.MULTILINE)
 HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$", re.MULTILINE)
-BLOCK: Final = re.compile(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", re.MULTILINE)
+VISIBLE: Final = re.compile(r"\S")
+# The end of a line before an empty one, or before nothing. A pattern for whole blocks would keep every line in memory.
+BLOCK_END: Final = re.compile(r"\n(?=[^\S\n]*(?:\n|\Z))")
 FENCE: Final = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 # Behind its marks and closing quotes, before a new item of a list, between paragraphs, and before a heading.
 SENTENCE_END: Final = re.compile(
@@ -43,14 +47,16 @@ class Note:
 
 
 def read(text: str) -> Note:
-    matched = FRONT_MATTER.match(text)
-    if not matched:
+    begin = FRONT_BEGIN.match(text)
+    end = FRONT_END.search(text, begin.end(), begin.end() + FRONT_LENGTH) if begin else None
+    if begin is None or end is None:
         return Note(None, "", text)
-    fields = {key.lower(): value for key, value in FIELD.findall(matched[1].replace("\r\n", "\n"))}
+    front = text[begin.end() : end.start()].replace("\r\n", "\n")
+    fields = {key.lower(): value for key, value in FIELD.findall(front)}
     title = scalar(fields.get("name", "")) or scalar(fields.get("title", "")) or None
     tags = " ".join(re.findall(r"\w[^\s,\[\]\"']*", fields.get("tags", "")))
     expires, is_dead = _milliseconds(scalar(fields.get("expires", ""))), scalar(fields.get("dead", "")) == "true"
-    return Note(title, tags, text[matched.end() :], expires, is_dead)
+    return Note(title, tags, text[end.end() :], expires, is_dead)
 
 
 def _milliseconds(moment: str) -> int | None:
@@ -81,8 +87,13 @@ def title_of(text: str, otherwise: str) -> str:
         return note.title[:TITLE_LIMIT]
     headings = (match[1].strip().rstrip("#") for match in HEADING.finditer(note.body))
     heading = next((text for text in headings if text.strip()), "")
-    first_line = next((line for line in note.body.splitlines() if line.strip()), "")
-    return " ".join((heading or first_line).split())[:TITLE_LIMIT].strip() or otherwise[:TITLE_LIMIT]
+    return " ".join((heading or _first_line(note.body)).split())[:TITLE_LIMIT].strip() or otherwise[:TITLE_LIMIT]
+
+
+def _first_line(body: str) -> str:
+    """The first line that says something, as much of it as could make a title."""
+    first = VISIBLE.search(body)
+    return body[first.start() : first.start() + 16 * TITLE_LIMIT].splitlines()[0] if first else ""
 
 
 def chunks(body: str) -> list[str]:
@@ -105,11 +116,21 @@ def chunks(body: str) -> list[str]:
 def _blocks(body: str) -> Iterator[tuple[int, int, int, bool]]:
     """Paragraphs, headings and list blocks, none longer than a chunk may be."""
     fenced = False
-    for block in BLOCK.finditer(body):
-        starts_heading = not fenced and HEADING.match(block[0]) is not None
-        fenced ^= len(FENCE.findall(block[0])) % 2 == 1
-        for start, end, size in _cut(body, block.start(), block.end()):
-            yield start, end, size, starts_heading and start == block.start()
+    for begin, stop in _paragraphs(body):
+        starts_heading = not fenced and HEADING.match(body, begin, stop) is not None
+        fenced ^= sum(1 for _ in FENCE.finditer(body, begin, stop)) % 2 == 1
+        for start, end, size in _cut(body, begin, stop):
+            yield start, end, size, starts_heading and start == begin
+
+
+def _paragraphs(body: str) -> Iterator[tuple[int, int]]:
+    """Where lines that are not empty stand together."""
+    end = 0
+    while (first := VISIBLE.search(body, end)) is not None:
+        start = max(end, body.rfind("\n", end, first.start()) + 1)
+        stop = BLOCK_END.search(body, first.start())
+        end = stop.end() if stop else len(body)
+        yield start, end
 
 
 def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -124,7 +145,7 @@ def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 def _piece(window: str) -> int:
     """How much of the window makes a piece of its own."""
-    ends = [unit.end() for unit in words.UNIT.finditer(window)][:LONGEST]
+    ends = [unit.end() for unit in islice(words.UNIT.finditer(window), LONGEST)]
     reach = ends[-1] if len(ends) == LONGEST else len(window)
     window = window[:reach]
     sentence = max((match.end() for match in SENTENCE_END.finditer(window)), default=0)
@@ -135,7 +156,7 @@ def _piece(window: str) -> int:
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Where each sentence begins and ends; headings, bullets and fences are not part of one."""
     start = 0
-    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
+    for end in chain((match.end() for match in SENTENCE_END.finditer(text)), (len(text),)):
         piece = text[start:end]
         marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
         begin = start + (marker.end() if marker else 0)

@@ -60,7 +60,8 @@ def tree(document_path: str) -> str:
 
 
 def slug(text: str, otherwise: str) -> str:
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    # `normalize` takes the square of the length of a row of accents.
+    plain = unicodedata.normalize("NFKD", text[:PATH_LIMIT]).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:SLUG_LIMIT].strip("-") or otherwise
 
 

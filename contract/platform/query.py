@@ -13,6 +13,7 @@ from contract.platform.brains import Brain
 # A query of a thousand words is cut to its first distinct terms, and then to the rarest of them.
 TERMS_READ: Final = 64
 TERMS_KEPT: Final = 24
+PIECE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,13 @@ class Term:
 def parse(connection: sqlite3.Connection, brain: Brain, text: str) -> list[Term]:
     """The terms of a query, rarest first; terms the brain does not have come at the very front."""
     total = brains.chunk_count(connection, brain)
-    terms = [_term(connection, brain, total, *lookup) for lookup in _lookups(text)]
+    terms = [_term(connection, brain, total, *lookup) for lookup in lookups(text)]
     return sorted(terms, key=lambda term: (term.chunks, term.key))[:TERMS_KEPT]
 
 
-def _lookups(text: str) -> list[tuple[str, str, bool]]:
-    composed = unicodedata.normalize("NFC", text)
+def lookups(text: str) -> list[tuple[str, str, bool]]:
+    # In pieces, because `normalize` takes the square of the length of a row of accents.
+    composed = "".join(unicodedata.normalize("NFC", text[at : at + PIECE]) for at in range(0, len(text), PIECE))
     plain = [word for word, _, _ in words.spans(composed)]
     found = {gram: (match, True) for gram, match in _grams(composed)}
     telling = [word for word in plain if not words.is_stop_word(word)]

@@ -24,14 +24,15 @@ STEP_4: Final = (
 
 CONSONANT = r"(?:[^aeiouy]|(?<![^aeiou])y)"
 VOWEL = r"(?:[aeiou]|(?<=[^aeiou])y)"
-RUNS = re.compile(f"{VOWEL}+{CONSONANT}+")
+# Where a run of vowels ends and one of consonants begins.
+TURN = re.compile(f"{VOWEL}{CONSONANT}")
 ANY_VOWEL = re.compile(VOWEL)
 SHORT_SYLLABLE = re.compile(f"{CONSONANT}{VOWEL}{CONSONANT}$")
 
 
 def measure(stem: str) -> int:
     """How many vowel-consonant runs the stem has: Porter's m."""
-    return len(RUNS.findall(_with_plain_y(stem)))
+    return len(TURN.findall(_with_plain_y(stem)))
 
 
 def _with_plain_y(stem: str) -> str:

@@ -16,7 +16,10 @@ UNSPACED: Final = re.compile(f"[{RANGES}]+")
 # A combining mark continues the word it stands in, as it does for SQLite's unicode61 tokenizer.
 WORD: Final = re.compile(rf"[^\W_{RANGES}]+(?:[\u0300-\u036f]+[^\W_{RANGES}]*)*")
 UNIT: Final = re.compile(rf"{WORD.pattern}|[{RANGES}]{{1,2}}")
-GRAM_SOURCE: Final = re.compile(rf"[{RANGES}]+|(?<=[{RANGES}])[^\W_{RANGES}]+|[^\W_{RANGES}]+(?=[{RANGES}])")
+GRAM_SOURCE: Final = re.compile(
+    # A word that touches no run is looked at once, not from each of its letters.
+    rf"[{RANGES}]+|(?<=[{RANGES}])[^\W_{RANGES}]+|(?<![^\W_{RANGES}])[^\W_{RANGES}]+(?=[{RANGES}])"
+)
 
 ASCII_END: Final = "\x7f"
 
@@ -32,8 +35,12 @@ def folded(word: str) -> str:
     """Lower case without diacritics."""
     if word.isascii():
         return word.lower()
-    marks_apart = unicodedata.normalize("NFD", word)
-    return "".join(character for character in marks_apart if not unicodedata.combining(character)).lower()
+    # Marks go first, too: putting a long row of them in order, as `normalize` does, takes the square of its length.
+    return _unmarked(unicodedata.normalize("NFD", _unmarked(word))).lower()
+
+
+def _unmarked(text: str) -> str:
+    return "".join(character for character in text if not unicodedata.combining(character))
 
 
 def spans(text: str) -> Iterator[tuple[str, int, int]]:

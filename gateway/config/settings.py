@@ -89,7 +89,8 @@ class Settings(BaseSettings):
         "ask", description="Where `team` writes what names no scope: it asks, or in the project, or for all."
     )
     recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        500, description="Notes of one scope, the newest, that `team` reads for one call."
+        500,
+        description="Notes, the newest, that `team` reads of a scope and `jettson_memory_list` in all, for one call.",
     )
     context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
         20, description="Entries of each type in the digest of `memory_load_context`."

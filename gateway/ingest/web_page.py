@@ -16,8 +16,8 @@ _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _SNIFFED_BYTES: Final = 1024
 _COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _DECLARED: Final = re.compile(
-    rb"""\A\s*<\?xml\s[^>]*?\bencoding\s*=\s*["']([\w.:-]{1,40})["']"""
-    rb"""|<meta\s[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]{1,40})""",
+    rb"""\A\s*<\?xml\s[^<>]*?\bencoding\s*=\s*["']([\w.:-]{1,40})["']"""
+    rb"""|<meta\s[^<>]*?\bcharset\s*=\s*(?:["']\s*)?([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
 # The charsets of the web, by Python's names. Python knows more, and a page must not choose from them: punycode takes

@@ -29,8 +29,12 @@ _RESERVED_TREES = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
+_VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
 _SEGMENT_BYTES = 255
+# No name or tree of ours comes from more of a text than this. Putting a row of accents in order, as `normalize` does,
+# takes the square of its length.
+_FOLDED_LENGTH = 1024
 
 
 def check_id(value: str, field: str) -> str:
@@ -111,7 +115,7 @@ def unescape(name: str) -> str | None:
 
 def slug(text: str, *, empty: str, length: int = 64) -> str:
     """Lower-case ASCII words joined by dashes; `empty` where no letter or digit is left."""
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    ascii_text = unicodedata.normalize("NFKD", text[:_FOLDED_LENGTH]).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:length].rstrip("-") or empty
 
 
@@ -128,10 +132,15 @@ def digest(value: JsonValue) -> str:
 def title_of(content: str) -> str:
     """The first heading, else the first line that says something."""
     headings = (_heading(match.group(1)) for match in _HEADING.finditer(content[:65_536]))
-    lines = (line for line in content.splitlines() if line.strip())
-    text = next((heading for heading in headings if heading), None) or next(lines, "")
+    text = next((heading for heading in headings if heading), None) or _first_line(content)
     printable = "".join(c if c.isprintable() else " " for c in text).strip()
     return " ".join(printable.split())[:_TITLE_LENGTH].strip() or "Untitled"
+
+
+def _first_line(content: str) -> str:
+    """The first line that says something, as much of it as could make a title."""
+    first = _VISIBLE.search(content)
+    return content[first.start() : first.start() + 16 * _TITLE_LENGTH].splitlines()[0] if first else ""
 
 
 def _heading(text: str) -> str:

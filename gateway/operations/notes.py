@@ -20,8 +20,14 @@ _FENCE: Final = "---\n"
 _OPENING: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _DESCRIPTION_LENGTH: Final = 200
-# More front matter than this is not ours, and reading it would keep everyone waiting.
+# More front matter than this is not ours, and reading it would keep everyone waiting. What takes time is the number of
+# values, not their length: the longest that a surface writes are lists of names, and JSON, each on one line.
 _FRONT_LENGTH: Final = 64 * 1024
+_FRONT_VALUES: Final = 8 * 1024
+_FRONT_DEPTH: Final = 32
+# The same parser in C, where PyYAML was built with it, is ten times as fast.
+_PARSER: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_LINE_END: Final = re.compile(r"\r?\n")
 _LINE_BREAK: Final = re.compile(r"[\n\r\x85\u2028\u2029]")
 # Every field of ours but `tags` is one line of text. A platform that tidies up writes it without quotes, whatever it
 # holds; so of these, what stands without quotes is taken as it stands.
@@ -31,8 +37,8 @@ _OWN: Final = (
     *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
     *("dead_nodes", "target", "location", "to", "entity", "relation"),
 )
-_UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*?)[ \t]*\r?$", re.MULTILINE)
-_UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"]*)\][ \t]*\r?$", re.MULTILINE)
+_UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*)$", re.MULTILINE)
+_UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"\n]*)\][ \t]*\r?$", re.MULTILINE)
 # Where a field of a block begins: what is indented, a list or a comment belongs to the field before.
 _FIELD: Final = re.compile(r"""^("[^"\n]*"|'[^'\n]*'|[^\s#&*!|>%@`"'\[\]{},?-][^:\n]*):(?=\s|$)""", re.MULTILINE)
 
@@ -199,7 +205,8 @@ def _own_front(text: str) -> Note | None:
     head = text[opening.end() : closing.start()] if closing else ""
     if closing is None or len(head) > _FRONT_LENGTH or (front := _front(head)) is None:
         return None
-    return Note(re.sub(r"\A\r?\n", "", text[closing.end() :]), front, head)
+    gap = _LINE_END.match(text, closing.end())
+    return Note(text[gap.end() if gap else closing.end() :], front, head)
 
 
 def _front(head: str) -> JsonObject | None:
@@ -207,10 +214,42 @@ def _front(head: str) -> JsonObject | None:
     quoted = _UNQUOTED.sub(lambda line: f"{line[1]}: {_quoted(line[2])}", head)
     quoted = _UNQUOTED_TAGS.sub(lambda line: f"tags: [{', '.join(map(_quoted, line[1].split(',')))}]", quoted)
     try:
-        front = yaml.load(quoted, Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        front = _said_in(yaml.parse(quoted, Loader=_PARSER))
+    except (yaml.YAMLError, ValueError):
         return None
     return front if isinstance(front, dict) else None
+
+
+def _said_in(events: Iterable[yaml.Event]) -> JsonValue:
+    """What a block says, every scalar as text. Put together by hand: PyYAML's own way recurses, in C without a limit.
+
+    Raises:
+        ValueError: it holds more than any block of ours.
+    """
+    under_way: list[list[JsonValue]] = [[]]
+    for count, event in enumerate(events):
+        if count > _FRONT_VALUES or len(under_way) > _FRONT_DEPTH:
+            raise ValueError("no front matter of ours")
+        if isinstance(event, yaml.ScalarEvent):
+            under_way[-1].append(event.value)
+        elif isinstance(event, yaml.AliasEvent):
+            # Its name, not what it stands for: that could be more than there is memory for.
+            under_way[-1].append(f"*{event.anchor}")
+        elif isinstance(event, yaml.CollectionStartEvent):
+            under_way.append([])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            held = under_way.pop()
+            under_way[-1].append(_mapping(held) if isinstance(event, yaml.MappingEndEvent) else held)
+    documents = under_way[0]
+    return documents[0] if len(documents) == 1 else None
+
+
+def _mapping(held: list[JsonValue]) -> JsonObject:
+    """Keys and values by turns, as an object."""
+    names_ = held[::2]
+    if not all(isinstance(name, str) for name in names_):
+        raise ValueError("a key is not text")
+    return dict(zip(names_, held[1::2], strict=True))
 
 
 def _others(head: str, ours: Iterable[str]) -> Iterable[str]:
@@ -237,7 +276,7 @@ def _ended(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text.strip(" \t"), ensure_ascii=False)
+    return json.dumps(text.strip(" \t\r"), ensure_ascii=False)
 
 
 def _text(value: JsonValue) -> str | None:

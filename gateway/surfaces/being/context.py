@@ -33,6 +33,8 @@ SNAPSHOT: Final = {
 PER_SECTION: Final = 20
 RECENT: Final = 5
 _CLUSTERS: Final = 8
+# So many of their nodes are read at most: dead ones are passed over.
+_LOOKED_THROUGH: Final = 100
 _GUIDANCE: Final = {"system_prompt": "stable", "snapshot": "semi-stable"}
 
 Section = tuple[list[tuple[str, Note]], int]
@@ -86,7 +88,7 @@ class Context:
             for entry in cluster.nodes
         ]
         active.sort(key=lambda entry: (entry.changed, entry.path), reverse=True)
-        return await self._notes.newest(call, active, RECENT, _live)
+        return await self._notes.newest(call, active[:_LOOKED_THROUGH], RECENT, _live)
 
     def _hits(self, call: Call, cluster: Cluster) -> Callable[[], Awaitable[dict[str, int]]]:
         async def hits() -> dict[str, int]:

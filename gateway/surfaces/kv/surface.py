@@ -83,10 +83,12 @@ class Kv(Surface):
             return (entry.path, memory_of(entry, note)) if is_wanted else None
 
         entries = await self._notes.entries(call, folder_of(args.namespace))
-        found = await self._notes.newest(call, entries, args.limit, kept)
+        most = max(args.limit, self._options.recall_notes)
+        found = await self._notes.newest(call, entries[:most], args.limit, kept)
         counts = await self._notes.counts(call, [path for path, _ in found])
         memories = [{**memory, "access_count": counts[path]} for path, memory in found]
-        return Result(text.listed(memories), {"memories": memories, "count": len(memories)})
+        left_out = max(len(entries) - most, 0) if len(found) < args.limit else 0
+        return Result(text.listed(memories, left_out), {"memories": memories, "count": len(memories)})
 
     @tool(schema.DELETE, Use("move_note"))
     async def delete(self, args: schema.DeleteInput, call: Call) -> Result:

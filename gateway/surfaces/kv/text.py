@@ -24,8 +24,9 @@ def searched(results: Sequence[JsonObject]) -> str:
     return "\n".join(f"#{n} score={r['score']:.3f} {_line(r)}" for n, r in enumerate(results, start=1))
 
 
-def listed(memories: Sequence[JsonObject]) -> str:
-    return "\n".join(_line(memory) for memory in memories) or "There are no memories."
+def listed(memories: Sequence[JsonObject], left_out: int = 0) -> str:
+    lines = [_line(memory) for memory in memories] or ["There are no memories."]
+    return "\n".join([*lines, *([f"({left_out} older notes were not read)"] if left_out else [])])
 
 
 def deleted(done: bool) -> str:

@@ -8,9 +8,14 @@ _HITS_SHOWN = 5
 _HIT_LENGTH = 320
 _LARGEST_SCORE = 1e300
 # Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
-# zero width (but for the joiners that scripts and emoji need), and the control characters that terminals obey.
+# zero width, letters that fill no space, and the control characters that terminals obey. Only what a person would miss
+# stays: one joiner behind a letter or an emoji beyond ASCII, and one choice of look behind what has an emoji's look.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
+    "|(?<![#*0-9\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
 
 

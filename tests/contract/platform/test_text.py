@@ -1,14 +1,16 @@
 """Stems, chunks and sentences."""
 
 import sqlite3
+import tracemalloc
 from contextlib import closing
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from contract.platform import extract, markdown, words
+from contract.platform import extract, markdown, names, query, words
 from contract.platform.stem import porter
+from tests.growth import is_linear
 from tests.tiers import by_tier
 
 LETTERS = st.text("aeiouybdlmnrstxz", min_size=1, max_size=6)
@@ -166,6 +168,9 @@ def test_front_matter_is_read_and_never_breaks(text: str, note: markdown.Note) -
         "." + '"' * 200_000 + "x",
         "1" * 200_000,
         "a\u0301" * 100_000,
+        "user" + " " * 200_000 + "x",
+        "0" * 200_000 + "x",
+        "Remember: " + "\u0301" * 100_000 + "\u0316" * 100_000,
     ],
 )
 def test_no_text_makes_reading_slow(text: str) -> None:
@@ -174,3 +179,31 @@ def test_no_text_makes_reading_slow(text: str) -> None:
     assert markdown.chunks(markdown.read(text).body)
     assert list(extract.facts(extract.said_by_users(text))) == []
     assert words.grams(text) == ""
+    assert words.stems(text) is not None
+
+
+@pytest.mark.parametrize("line", ["a\n", "a\n\n", " a:\n"])
+def test_many_lines_are_read_in_little_memory(line: str) -> None:
+    text = "---\n" + line * 100_000
+    tracemalloc.start()
+    try:
+        assert len(markdown.chunks(markdown.read(text).body)) > 100
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 12 * len(text)
+
+
+def test_front_matter_that_is_too_long_is_text() -> None:
+    text = f"---\nname: x\n{'a: b' * 20_000}\n---\nbody"
+    assert markdown.read(text) == markdown.Note(None, "", text)
+
+
+def test_no_row_of_accents_is_read_slowly() -> None:
+    def read(n: int) -> None:
+        text = "a" + "\u0301" * n + "\u0316" * n
+        assert words.folded(text) == "a"
+        assert names.slug(text, "other") == "a"
+        assert len(query.lookups(text)) == 1
+
+    assert is_linear(read, 4_000)

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.operations import names
 from gateway.operations.errors import GatewayError
+from tests.growth import is_linear
 
 # A busy machine is no failure.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -328,3 +331,8 @@ def test_a_document_has_one_id_in_each_brain() -> None:
     assert len(set(ids)) == 4
     assert names.document_id("b", "a.md") == ids[0]
     assert all(re.fullmatch(r"doc_[0-9a-f]{24}", made) for made in ids)
+
+
+@pytest.mark.parametrize("read", [partial(names.slug, empty=""), names.title_of])
+def test_no_row_of_accents_is_read_slowly(read: Callable[[str], object]) -> None:
+    assert is_linear(lambda n: read("a" + "\u0301" * n + "\u0316" * n), 4_000)

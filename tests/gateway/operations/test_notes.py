@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.operations import names, notes
+from tests.growth import is_linear
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MOMENT = "2026-02-03T04:05:06.789+00:00"
@@ -163,6 +164,12 @@ def test_a_title_that_a_platform_dropped_is_not_held_against_it() -> None:
         "---\na: \x07\n---\nbody",
         "---\n---\nbody",
         f"---\na: {'[' * 20_000}\n---\nbody",
+        f"---\na: {'[' * 60_000}\n---\nbody",
+        f"---\n{'- ' * 30_000}\n---\nbody",
+        f"---\n{'? ' * 30_000}\n---\nbody",
+        f"---\na: [{'b,' * 30_000}]\n---\nbody",
+        "---\n? [a]\n: b\n---\nbody",
+        "---\na: b\n--- c\n...\nd: e\n---\nbody",
         f"---\nname: {'x' * 70_000}\n---\nbody",
     ],
     ids=lambda text: ascii(text[:24]),
@@ -187,6 +194,42 @@ def test_front_matter_that_multiplies_itself_is_no_title_and_no_tag() -> None:
     note = notes.parse(body)
     assert note.content == "x"
     assert (note.title, note.tags, note.created) == (None, set(), "*a29")
+
+
+@pytest.mark.parametrize("parser", ["CBaseLoader", "BaseLoader"])
+@pytest.mark.parametrize(
+    ("begin", "piece", "end"),
+    [
+        ("name: a", " ", "x"),
+        ("tags: [", "]\ntags: [", ""),
+        ("tags: [", "a,", "]"),
+        ("a: ", "[", ""),
+        ("", "{a: ", ""),
+        ("", "- ", ""),
+        ("", "? ", ""),
+        ("", "a:\n", ""),
+        ("a: &a b\nc: [", "*a,", "]"),
+        ("a: [", "&a b,", "]"),
+        ('a: "', "\\x41", '"'),
+        ("a: |\n", " b\n\n", ""),
+    ],
+)
+def test_no_front_matter_is_read_slowly(
+    monkeypatch: pytest.MonkeyPatch, parser: str, begin: str, piece: str, end: str
+) -> None:
+    """Whether or not PyYAML has a parser in C."""
+    monkeypatch.setattr(notes, "_PARSER", getattr(yaml, parser))
+    assert is_linear(lambda n: notes.parse(f"---\n{begin}{piece * (n // len(piece))}{end}\n---\nx".encode()), 16_000)
+
+
+def test_an_alias_is_the_text_that_it_is() -> None:
+    note = notes.parse(b"---\nname: x\nlist: &l [a, b]\nagain: *l\n*l : [*l]\n---\nbody")
+    assert note.front == {"name": "x", "list": ["a", "b"], "again": "*l", "*l": ["*l"]}
+
+
+def test_tags_without_quotes_end_with_their_line() -> None:
+    note = notes.parse(b"---\ntags: [a]b, c: d]\nother: [e]\n---\nbody")
+    assert (note.tag_list, note.front["other"]) == (["a]b", "c: d"], ["e"])
 
 
 @pytest.mark.parametrize(

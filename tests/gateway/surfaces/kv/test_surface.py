@@ -15,6 +15,7 @@ from gateway.surfaces.kv import surface
 from gateway.surfaces.kv.schema import PutInput
 from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.conftest import House, eventually, structured, text_of
+from tests.gateway.surfaces.shelf import shelf_on
 from tests.served import listening, serving
 
 COLOR = {
@@ -165,6 +166,26 @@ async def test_the_newest_are_listed_first_and_tags_are_looked_for_further_back(
     assert keys(await listed(web_house, limit=3)) == ["k11", "k10", "k09"]
     assert keys(await listed(web_house, tags=["old"], limit=2)) == ["k02", "k01"]
     assert len(await listed(web_house)) == 12
+
+
+@pytest.mark.parametrize("kind", ["platform", "daemon"])
+async def test_no_more_notes_are_read_for_a_list_than_allowed_and_the_answer_says_so(tmp_path: Path, kind: str) -> None:
+    with shelf_on(kind, tmp_path, recall_notes=4) as shelf:
+        async with shelf.client("kv") as agent:
+            for n in range(9):
+                await agent.good("jettson_memory_put", key=f"k{n}", value="v", tags=["new"] if n > 5 else ["old"])
+            before = shelf.counted.requests
+            nobodys = await agent.client.call_tool("jettson_memory_list", {"tags": ["nobody's"], "limit": 2})
+            assert shelf.counted.requests - before <= 6
+            assert nobodys.structured_content == {"memories": [], "count": 0}
+            assert text_of(nobodys) == "There are no memories.\n(5 older notes were not read)"
+            new = text_of(await agent.client.call_tool("jettson_memory_list", {"tags": ["new"], "limit": 4}))
+            assert new.endswith("\n(5 older notes were not read)")
+            assert new.count("\n") == 3
+            # As many as are wanted were found, or there are no more.
+            assert "not read" not in text_of(await agent.client.call_tool("jettson_memory_list", {"limit": 2}))
+            assert keys((await agent.good("jettson_memory_list"))["memories"])[0] == "k8"
+            assert "not read" not in text_of(await agent.client.call_tool("jettson_memory_list", {"limit": 9}))
 
 
 async def test_a_second_delete_is_the_same_and_one_of_nothing_says_so(web_house: House) -> None:

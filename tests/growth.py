@@ -1,0 +1,27 @@
+"""Whether something takes more than linear time: by how much longer it takes on more, never by the clock alone."""
+
+import time
+from collections.abc import Callable
+
+# Four times as much takes four times as long where it is linear, and sixteen times where it is quadratic.
+GROWTH = 4
+
+
+def least_seconds(run: Callable[[], object], times: int = 3) -> float:
+    """The least that it took of this thread's own time: what else the machine does is not counted."""
+    return min(_once(run) for _ in range(times))
+
+
+def _once(run: Callable[[], object]) -> float:
+    begun = time.thread_time()
+    run()
+    return time.thread_time() - begun
+
+
+def is_linear(run: Callable[[int], object], size: int, *, unseen: float = 0.02) -> bool:
+    """What is over in less than `unseen` seconds is too short to tell, and short enough."""
+    longer = least_seconds(lambda: run(GROWTH * size), 1)
+    if longer < unseen:
+        return True
+    shorter = least_seconds(lambda: run(size))
+    return longer < 2 * GROWTH * shorter or least_seconds(lambda: run(GROWTH * size)) < 2 * GROWTH * shorter
