@@ -13,7 +13,7 @@ from gateway.ingest.web_page import Fetch
 from gateway.operations import names
 from gateway.operations.caller import LOCAL, Call
 from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
-from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.errors import Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
@@ -206,6 +206,7 @@ class Brain:
             try:
                 async with stream as frames:
                     async for frame in frames:
+                        await self._check_frame(call, frame)
                         shown = self._without_private(call, frame)
                         if "chunks" in frame:
                             hidden |= _names_in(frame) - _names_in(shown)
@@ -249,6 +250,15 @@ class Brain:
             # What was written is written: only that it is somewhere else takes the receipt back.
             if error.code == "upstream_error":
                 raise Unsure(error, Doubt.ANSWERED) from None
+
+    async def _check_frame(self, call: Call, frame: JsonObject) -> None:
+        """That what an answer is made from is of the brain that was asked."""
+        if frame["type"] == "answer_delta" or call.brain is None:
+            return
+        try:
+            await self._directory.check(call, call.brain, frame)
+        except GatewayError as error:
+            raise StreamBroken(error.code, error.message, retryable=error.retryable) from error
 
     async def _after_no_brain(self, call: Call, brain: str | None, resolved: str, error: GatewayError) -> str | None:
         """What to try when the platform does not know a brain: its id, or the first brain there is now."""
