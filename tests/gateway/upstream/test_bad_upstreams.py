@@ -22,7 +22,7 @@ from gateway.operations.errors import CATALOGUE
 from gateway.operations.steps import certainty
 from gateway.operations.table import Op
 from gateway.surfaces.memory.surface import Memory
-from gateway.upstream import exchange, sse
+from gateway.upstream import sse
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
@@ -316,7 +316,8 @@ def endless(body: bytes) -> bytes:
 async def test_an_answer_past_the_cap_is_not_read_to_its_end(
     tool: str, dialect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "ANSWER_BYTES", 1000)
+    for op in Op:
+        monkeypatch.setattr(op, "answer_bytes", 1000)
     monkeypatch.setattr(sse, "WHOLE_BYTES", 1000)
     bad = Bad(endless(b"x" * 2000))
     most = most_requests("failed", tool, dialect)
