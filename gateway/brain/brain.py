@@ -15,7 +15,7 @@ from gateway.ingest.web_page import Fetch
 from gateway.operations import names, notes
 from gateway.operations.caller import LOCAL, Call
 from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
-from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.errors import Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.parallel import in_parallel
 from gateway.operations.steps.finding import hits_of
 from gateway.operations.table import Args, JsonObject, Op, Upload
@@ -105,19 +105,17 @@ class Brain:
         asked: Args = {**query, **view.folders()}
         for more in (*(min(wanted * times, most) for times in _FILL_UP), None):
             answer = await self._serve(call, brain, chain, asked)
-            live, key = answer.pop("live", False), "chunks" if "chunks" in answer else "hits"
-            found = hits_of({"hits": answer.get(key)})
-            kept = [hit for hit in found if view.shows(hit)]
-            if not live:
-                over = await self._over(call, {str(hit.get("path")) for hit in kept})
-                kept = [hit for hit in kept if hit.get("path") not in over]
+            key = "chunks" if chain == "recall" and "chunks" in answer else "hits"
+            found, live = len(hits_of({"hits": answer.get(key)})), answer.pop("live", False)
+            answer = view.without_hidden(answer)
+            if not live and (over := await self._over(call, {str(hit.get("path")) for hit in answer[key]})):
+                answer[key] = [hit for hit in answer[key] if hit.get("path") not in over]
+            kept = len(answer[key])
             # A platform that found less than it might has no more to give.
-            if len(kept) in (len(found), wanted) or len(found) < int(asked.get("top_k") or wanted) or more is None:
+            if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:
                 break
             asked = {**asked, "top_k": more}
-        if len(kept) == len(found):
-            return {**answer, key: kept[:wanted]}
-        return without_totals(answer, key, kept[:wanted])
+        return answer if kept == found else without_totals(answer, key, answer[key][:wanted])
 
     async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
         """Which of these notes have expired, were replaced, or are gone. Only what a surface keeps so is read."""
@@ -285,6 +283,7 @@ class Brain:
             try:
                 async with stream as frames:
                     async for frame in frames:
+                        await self._check_frame(call, frame)
                         await sources.check(frame)
                         yield frame
             except NotTheirs:
@@ -341,6 +340,15 @@ class Brain:
             # What was written is written: only that it is somewhere else takes the receipt back.
             if error.code == "upstream_error":
                 raise Unsure(error, Doubt.ANSWERED) from None
+
+    async def _check_frame(self, call: Call, frame: JsonObject) -> None:
+        """That what an answer is made from is of the brain that was asked."""
+        if frame["type"] == "answer_delta" or call.brain is None:
+            return
+        try:
+            await self._directory.check(call, call.brain, frame)
+        except GatewayError as error:
+            raise StreamBroken(error.code, error.message, retryable=error.retryable) from error
 
     async def _after_no_brain(self, call: Call, brain: str | None, resolved: str, error: GatewayError) -> str | None:
         """What to try when the platform does not know a brain: its id, or the first brain there is now."""

@@ -1,18 +1,30 @@
 """Which brain a call means, and the brains there are."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, GatewayError
-from gateway.operations.table import Args, JsonObject, Op
+from gateway.operations.table import Args, JsonObject, JsonValue, Op
 from gateway.upstream.pipeline import Upstream
 
 _KEPT_SECONDS = 30.0
 _KEPT_CALLERS = 1000
 _PAGES = 20
+_MOST_BRAINS = 10_000
+# How platforms say of what they answer which brain it is of.
+_BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
+    *(
+        {f"brain_{word}", f"brain-{word}", f"brain{word}", f"brain{word.title()}", f"brain{word.upper()}"}
+        | {f"Brain{word.title()}", f"Brain{word.upper()}", f"BRAIN_{word.upper()}"}
+        for word in ("id", "slug", "ref")
+    )
+)
+# What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
+_NOT_THE_PLATFORMS = frozenset({"metadata", "front_matter", "frontMatter", "frontmatter"})
+_LISTING = "items"
 
 DEFAULT = "the configured default"
 
@@ -141,6 +153,8 @@ class Directory:
                 break
             more = await list_(call, {"cursor": cursor})
             items, cursor = items + _items(more), more.get("next_cursor")
+            if len(items) > _MOST_BRAINS:
+                raise GatewayError("upstream_error", "The platform lists more brains than the gateway can keep.")
         ceiling = call.caller.ceiling
         visible = [b for b in items if ceiling is None or _is(b, ceiling)]
         if ceiling is not None and not visible:
@@ -153,17 +167,16 @@ class Directory:
         Raises:
             GatewayError: upstream_error.
         """
-        nested = [answer.get(key) for key in ("hits", "chunks", "messages", "document", "result")]
-        parts = [answer, *(part for found in nested for part in (found if isinstance(found, list) else [found]))]
-        for said in {str(part["brain_id"]) for part in parts if isinstance(part, dict) and part.get("brain_id")}:
+        for said in set(_brains_named({key: value for key, value in answer.items() if key != _LISTING})):
             if said != asked and not await self._is_known_as(call, asked, said):
                 raise GatewayError("upstream_error", "The platform answered for another brain than it was asked for.")
 
     async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
-        """Whether these are a slug and an id of one brain; looked up once, as ids do not change."""
+        """Whether these are names of one brain; looked up once, as ids do not change."""
         key = (call.caller.partition, call.caller.project, slug, brain_id)
         if key not in self._known_as:
-            if not await self._are_one(call, slug, brain_id):
+            brains = await self._brains(call)
+            if not any(_is(b, slug) and brain_id in (b.get("id"), b.get("slug"), b.get("name")) for b in brains):
                 return False
             if len(self._known_as) >= _KEPT_CALLERS:
                 self._known_as.clear()
@@ -211,6 +224,21 @@ def _items(answer: JsonObject) -> list[JsonObject]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise GatewayError("upstream_error", "The platform's brain list is not a list.")
     return items
+
+
+def _brains_named(answer: JsonValue) -> Iterator[str]:
+    """Every brain that an answer says something is of, at any depth and in any spelling."""
+    held: list[JsonValue] = [answer]
+    while held:
+        part = held.pop()
+        if isinstance(part, list):
+            held += [inner for inner in part if isinstance(inner, dict | list)]
+            continue
+        if not _BRAIN_KEYS.isdisjoint(part):
+            for said in (part[key] for key in part if key in _BRAIN_KEYS):
+                refs = [said.get("id"), said.get("slug")] if isinstance(said, dict) else [said]
+                yield from (str(ref) for ref in refs if ref)
+        held += [v for key, v in part.items() if isinstance(v, dict | list) and key not in _NOT_THE_PLATFORMS]
 
 
 def _is(brain: JsonObject, ref: str) -> bool:

@@ -1,7 +1,8 @@
 """The operations: everything a platform may be asked to do, one row each; and the JSON that travels.
 
-A row says whether the operation reads or writes, when it is sent again, how a platform is probed for it, and in which
-words a platform lacks it. A dialect says how it is spelled, a chain what is done where it is absent.
+A row says whether the operation reads or writes, when it is sent again, how large its answer may be, how a platform is
+probed for it, and in which words a platform lacks it. A dialect says how it is spelled, a chain what is done where it
+is absent.
 """
 
 from collections.abc import Mapping
@@ -80,12 +81,21 @@ _STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
 _EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
 _ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
 
+# How many bytes an answer may have. What is larger is an error, and nothing is read beyond it.
+_RECEIPT: Final = 1024 * 1024
+_RESULT: Final = 4 * 1024 * 1024
+# Some platforms send the whole text of every note they found, or of the one they stored; and a list may be long.
+_NOTES: Final = 16 * 1024 * 1024
+# The largest file that is ingested has 25 MiB.
+_DOCUMENT: Final = 32 * 1024 * 1024
+
 
 class Op(StrEnum):
     """One thing a platform may be able to do."""
 
     effect: Effect
     policy: Policy
+    answer_bytes: int
     probe: Probe
     lacked: str
     """What a platform lacks that does not have it."""
@@ -94,51 +104,53 @@ class Op(StrEnum):
     writes: bool
     """Whether the brain may be another one afterwards."""
 
-    def __new__(cls, name: str, effect: Effect, policy: Policy, lacked: str, probe: Probe = Probe.GHOST) -> Self:
+    def __new__(
+        cls, name: str, effect: Effect, policy: Policy, answer_bytes: int, lacked: str, probe: Probe = Probe.GHOST
+    ) -> Self:
         op = str.__new__(cls, name)
         op._value_ = name
-        op.effect, op.policy, op.lacked, op.probe = effect, policy, lacked, probe
+        op.effect, op.policy, op.answer_bytes, op.lacked, op.probe = effect, policy, answer_bytes, lacked, probe
         op.reads, op.stores = effect is Effect.READ, effect is Effect.STORE
         op.writes = effect in {Effect.STORE, Effect.CHANGE}
         return op
 
-    # A row: name, effect, policy, what a platform lacks without it, how it is probed.
-    LIST_BRAINS = "list_brains", Effect.READ, _READ, "list brains"
+    # A row: name, effect, policy, bytes of an answer, what a platform lacks without it, how it is probed.
+    LIST_BRAINS = "list_brains", Effect.READ, _READ, _RESULT, "list brains"
     # A list that tells names and visibility: not every platform keeps them.
-    LIST_NAMED_BRAINS = "list_named_brains", Effect.READ, _READ, "names of brains"
-    CREATE_BRAIN = "create_brain", Effect.STORE, _SAME, "names of brains"
+    LIST_NAMED_BRAINS = "list_named_brains", Effect.READ, _READ, _RESULT, "names of brains"
+    CREATE_BRAIN = "create_brain", Effect.STORE, _SAME, _RECEIPT, "names of brains"
     # A brain that keeps its id, and neither name nor visibility.
-    CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, "create bare brain"
-    SEARCH = "search", Effect.READ, _READ, "search", Probe.EMPTY
-    SORTED_SEARCH = "sorted_search", Effect.READ, _READ, "sorted search"
+    CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, _RECEIPT, "create bare brain"
+    SEARCH = "search", Effect.READ, _READ, _NOTES, "search", Probe.EMPTY
+    SORTED_SEARCH = "sorted_search", Effect.READ, _READ, _NOTES, "sorted search"
     # A search that finds notes of the agent namespace: not every index holds them.
-    AGENT_SEARCH = "agent_search", Effect.READ, _READ, "agent search"
-    SESSION_RECALL = "session_recall", Effect.READ, _READ, "recall in a session"
-    RECALL = "recall", Effect.READ, _READ, "recall that knows sessions"
-    CREATE_DOCUMENT = "create_document", Effect.STORE, _SAME, "documents by record", Probe.EMPTY
-    WRITE_DOCUMENT = "write_document", Effect.STORE, _SAME, "documents by path"
-    BATCH_WRITE = "batch_write", Effect.STORE, _SAME, "writes in a batch"
-    APPEND_DOCUMENT = "append_document", Effect.STORE, _ONCE, "appending to documents"
-    STAT_DOCUMENT = "stat_document", Effect.READ, _READ, "sizes of documents"
-    READ_DOCUMENT = "read_document", Effect.READ, _READ, "documents by path"
-    LIST_DOCUMENTS = "list_documents", Effect.READ, _READ, "lists of documents"
+    AGENT_SEARCH = "agent_search", Effect.READ, _READ, _NOTES, "agent search"
+    SESSION_RECALL = "session_recall", Effect.READ, _READ, _NOTES, "recall in a session"
+    RECALL = "recall", Effect.READ, _READ, _NOTES, "recall that knows sessions"
+    CREATE_DOCUMENT = "create_document", Effect.STORE, _SAME, _NOTES, "documents by record", Probe.EMPTY
+    WRITE_DOCUMENT = "write_document", Effect.STORE, _SAME, _RECEIPT, "documents by path"
+    BATCH_WRITE = "batch_write", Effect.STORE, _SAME, _RECEIPT, "writes in a batch"
+    APPEND_DOCUMENT = "append_document", Effect.STORE, _ONCE, _RECEIPT, "appending to documents"
+    STAT_DOCUMENT = "stat_document", Effect.READ, _READ, _RECEIPT, "sizes of documents"
+    READ_DOCUMENT = "read_document", Effect.READ, _READ, _DOCUMENT, "documents by path"
+    LIST_DOCUMENTS = "list_documents", Effect.READ, _READ, _NOTES, "lists of documents"
     # The next two lie beside routes that are probed, and LIST_MESSAGES beside APPEND_MESSAGE.
-    RENAME_DOCUMENT = "rename_document", Effect.STORE, _ONCE, "renaming documents", Probe.NEVER
-    DELETE_DOCUMENT = "delete_document", Effect.STORE, _ONCE, "deleting documents", Probe.NEVER
-    ASK = "ask", Effect.ANSWER, _ASK, "ask", Probe.EMPTY
-    INGEST_FILE = "ingest_file", Effect.STORE, _INGEST, "files as they are", Probe.EMPTY
+    RENAME_DOCUMENT = "rename_document", Effect.STORE, _ONCE, _RECEIPT, "renaming documents", Probe.NEVER
+    DELETE_DOCUMENT = "delete_document", Effect.STORE, _ONCE, _RECEIPT, "deleting documents", Probe.NEVER
+    ASK = "ask", Effect.ANSWER, _ASK, _NOTES, "ask", Probe.EMPTY
+    INGEST_FILE = "ingest_file", Effect.STORE, _INGEST, _RESULT, "files as they are", Probe.EMPTY
     # What is text already, under a name of our choice: such a platform reads no PDF and overwrites.
-    INGEST_TEXT = "ingest_text", Effect.STORE, _INGEST_SAME, "files as text", Probe.EMPTY
-    INGEST_URL = "ingest_url", Effect.STORE, _INGEST, "ingest by URL", Probe.EMPTY
-    APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, "sessions"
-    LIST_MESSAGES = "list_messages", Effect.READ, _READ, "list messages", Probe.NEVER
-    CLOSE_SESSION = "close_session", Effect.CHANGE, _STAGE, "sessions"
-    EXTRACT = "extract", Effect.READ, _EXTRACT, "extraction", Probe.EMPTY
-    REFLECT = "reflect", Effect.CHANGE, _STAGE, "reflection", Probe.EMPTY
-    CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, "consolidate"
-    COMPILE = "compile", Effect.CHANGE, _STAGE, "compile"
+    INGEST_TEXT = "ingest_text", Effect.STORE, _INGEST_SAME, _RESULT, "files as text", Probe.EMPTY
+    INGEST_URL = "ingest_url", Effect.STORE, _INGEST, _RESULT, "ingest by URL", Probe.EMPTY
+    APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, _NOTES, "sessions"
+    LIST_MESSAGES = "list_messages", Effect.READ, _READ, _DOCUMENT, "list messages", Probe.NEVER
+    CLOSE_SESSION = "close_session", Effect.CHANGE, _STAGE, _RESULT, "sessions"
+    EXTRACT = "extract", Effect.READ, _EXTRACT, _RESULT, "extraction", Probe.EMPTY
+    REFLECT = "reflect", Effect.CHANGE, _STAGE, _RESULT, "reflection", Probe.EMPTY
+    CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, _RESULT, "consolidate"
+    COMPILE = "compile", Effect.CHANGE, _STAGE, _RESULT, "compile"
     # Not the platform's but ours: a page of the public web, as a document.
-    FETCH_PAGE = "fetch_page", Effect.READ, _READ, "the gateway's own fetch", Probe.NEVER
+    FETCH_PAGE = "fetch_page", Effect.READ, _READ, _DOCUMENT, "the gateway's own fetch", Probe.NEVER
 
 
 # What is asked of a session that the platform keeps by its id.

@@ -19,7 +19,9 @@ from gateway.upstream.dialects.dialect import Route
 from gateway.upstream.wire.request import parts_of, request_of
 from gateway.upstream.wire.transport import pooled_client
 
-ANSWER_BYTES: Final = 64 * 1024 * 1024
+TOO_LARGE: Final = "The platform's answer is too large."
+# Of a refusal: far more than anybody explains.
+REFUSAL_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Exchange:
         if is_stream and response.status_code < 300:
             return Heard(response, b"", is_open=True)
         with doubt_if_stored(op):
-            return Heard(response, await read_whole(response))
+            return Heard(response, await read_whole(response, op))
 
     async def probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
         """The answer to a request with nothing in it."""
@@ -91,24 +93,34 @@ class Exchange:
             method,
             endpoint.url.rstrip("/") + path,
             content=None if is_get else b"{}",
-            headers=self._headers(endpoint, call) | ({} if is_get else {"content-type": "application/json"}),
+            headers={
+                "accept-encoding": "identity",
+                **self._headers(endpoint, call),
+                **({} if is_get else {"content-type": "application/json"}),
+            },
         )
         response = await self._http.send(request, stream=True)
-        return response, await read_whole(response)
+        # Brains are listed too, while the platform is found out.
+        return response, await read_whole(response, Op.LIST_BRAINS)
 
     def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
         return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call)}
 
 
-async def read_whole(response: httpx.Response) -> bytes:
-    """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it."""
+async def read_whole(response: httpx.Response, op: Op) -> bytes:
+    """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it.
+
+    Raises:
+        GatewayError: upstream_error, when it is larger.
+    """
+    most = op.answer_bytes if response.status_code < 300 else REFUSAL_BYTES
     parts: list[bytes] = []
     size = 0
     async with aclosing(response):
         async for part in parts_of(response):
             size += len(part)
-            if size > ANSWER_BYTES:
-                raise GatewayError("upstream_error", "The platform's answer is too large.")
+            if size > most:
+                raise GatewayError("upstream_error", TOO_LARGE)
             parts.append(part)
     return b"".join(parts)
 

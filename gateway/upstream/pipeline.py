@@ -20,6 +20,7 @@ import structlog
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
+from gateway.operations.json_text import TooLarge, parse_json, parse_list
 from gateway.operations.table import Args, JsonObject, JsonValue, Kind, Op
 from gateway.operations.wait_timer import WaitTimer
 from gateway.upstream.breaker import Breaker
@@ -29,8 +30,8 @@ from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.detect.detector import Detector
 from gateway.upstream.detect.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
 from gateway.upstream.detect.verdict import Verdict
-from gateway.upstream.dialects.dialect import Dialect, Frames, Route, json_object, parse_json
-from gateway.upstream.exchange import Exchange, Heard, doubt_if_stored, read_whole
+from gateway.upstream.dialects.dialect import Dialect, Frames, Route, json_object
+from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, doubt_if_stored, read_whole
 from gateway.upstream.retry import (
     FAILURES,
     NOT_SENT,
@@ -47,6 +48,10 @@ log = structlog.get_logger()
 
 # What a request of a call gets that has used up its time: enough for a look at what became of it.
 _LAST_SECONDS: Final = 5.0
+_FINDS: Final = frozenset({Op.SEARCH, Op.SORTED_SEARCH, Op.AGENT_SEARCH, Op.SESSION_RECALL, Op.RECALL, Op.EXTRACT})
+# Some platforms send a few more results than they were asked for, and some of those are not for the caller.
+_MOST_FOUND: Final = 100
+_MARGIN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Upstream:
         """
         route, verdict, heard = await self._resolve(call, op, args)
         with doubt_if_stored(op):
-            answer = _parse(op, heard)
+            answer = _shorten(op, args, await _parse(op, heard))
             if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
                 # Spelled in another dialect: the request is the same in each of them, its answer is not.
                 self._detector.doubt()
@@ -159,7 +164,7 @@ class Upstream:
                 heard = await self._exchange.send(call, op, route, args)
                 if heard.is_open and verdict.denies(heard.response, b""):
                     # Some have a page for every path.
-                    heard = Heard(heard.response, await read_whole(heard.response))
+                    heard = Heard(heard.response, await read_whole(heard.response, op))
                 raise_if_turned_away(heard)
             raise_if_worth_another(op, heard)
             if is_collision(op, heard.response, heard.body):
@@ -264,7 +269,7 @@ def _in_doubt(op: Op, error: GatewayError, lost: Sequence[BaseException]) -> Gat
     return Unsure(error, Doubt.LOST)
 
 
-def _parse(op: Op, heard: Heard) -> JsonValue:
+async def _parse(op: Op, heard: Heard) -> JsonValue:
     status, body = heard.response.status_code, heard.body
     if op is Op.READ_DOCUMENT:
         return {"body": body}
@@ -273,13 +278,23 @@ def _parse(op: Op, heard: Heard) -> JsonValue:
     if status == 202 and not body.strip():
         return {"status": "queued"}
     try:
-        answer = parse_json(body)
+        answer = await parse_list(body) if op is Op.LIST_DOCUMENTS else parse_json(body)
+    except TooLarge as error:
+        raise GatewayError("upstream_error", TOO_LARGE) from error
     except ValueError as error:
         raise GatewayError("upstream_error", "The platform's answer is not JSON.") from error
     if status == 202 and isinstance(answer, dict):
         # Taken, and not yet done: whatever else it says, nobody may call that stored.
         answer["status"] = "queued"
     return answer
+
+
+def _shorten(op: Op, args: Args, answer: JsonValue) -> JsonValue:
+    """What was found, without what was not asked for: each result is filled, checked and written once more."""
+    if op not in _FINDS or not isinstance(answer, dict):
+        return answer
+    most = (args.get("top_k") or _MOST_FOUND) + _MARGIN
+    return {key: found[:most] if isinstance(found, list) else found for key, found in answer.items()}
 
 
 def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:

@@ -15,17 +15,22 @@ import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from gateway.operations.errors import CATALOGUE, StreamBroken
+from gateway.operations.json_text import TooLarge, parse_json
 from gateway.operations.table import JsonObject
-from gateway.upstream.dialects.dialect import parse_json
 from gateway.upstream.wire.request import parts_of
 
 # Some platforms send the whole text of every note they looked at in one event.
-EVENT_BYTES = 48 * 1024 * 1024
-STREAM_BYTES = 64 * 1024 * 1024
+EVENT_BYTES = 16 * 1024 * 1024
+STREAM_BYTES = 32 * 1024 * 1024
 WHOLE_BYTES = 16 * 1024 * 1024
 # Of text: what was said in pieces, and what is said at the end.
 ANSWER_BYTES = 2 * 1024 * 1024
 EVENTS = 100_000
+# Five for each event. Comments and blank lines are no events, and cost as much.
+LINES = 500_000
+# Nobody asks for more than 50 sources.
+_CHUNKS: Final = 200
+_CITATIONS: Final = 1000
 _NO_MODEL = re.compile(r"no llm provider", re.IGNORECASE)
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -40,9 +45,11 @@ async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, No
     Raises:
         StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`.
     """
-    said = 0
+    said = cited = 0
     async with aclosing(_read_unmeasured(response)) as found:
         async for frame in found:
+            if frame["type"] == "citation" and (cited := cited + 1) > _CITATIONS:
+                continue
             if frame["type"] == "answer_delta":
                 said += _size(frame.get("delta") or frame.get("text"))
             if max(said, _size(frame.get("answer")) if frame["type"] == "done" else 0) > ANSWER_BYTES:
@@ -100,7 +107,7 @@ class _Clean(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         after_cr = False
-        total = event = 0
+        total = event = lines = 0
         tail = b""
         async with aclosing(_strip_mark(self._response)) as chunks:
             async for chunk in chunks:
@@ -111,6 +118,8 @@ class _Clean(httpx.AsyncByteStream):
                     unended = chunk[1:] if after_cr and chunk.startswith(b"\n") else chunk
                     after_cr = chunk.endswith(b"\r")
                     chunk = unended.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                if (lines := lines + chunk.count(b"\n")) > LINES:
+                    raise _too_large("more lines than an answer needs")
                 # A blank line may come in two chunks, so the last byte of one is looked at again with the next.
                 *ended, begun = (tail + chunk).split(_BLANK_LINE)
                 for part in ended:
@@ -184,6 +193,8 @@ def _frame(event: ServerSentEvent) -> JsonObject | None:
     try:
         if not isinstance(data := parse_json(event.data), dict):
             raise ValueError("not an object")
+    except TooLarge as error:
+        raise _too_large("an event that is too large") from error
     except ValueError as error:
         raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error
     kind = event.event if event.event != "message" else data.get("type")
@@ -195,7 +206,8 @@ def _check_frame(frame: JsonObject) -> JsonObject:
     match frame["type"]:
         case "retrieve":
             chunks = frame.get("chunks") or []
-            if not isinstance(chunks, list) or not all(isinstance(chunk, dict) for chunk in chunks):
+            chunks = chunks[:_CHUNKS] if isinstance(chunks, list) else [None]
+            if not all(isinstance(chunk, dict) for chunk in chunks):
                 raise StreamBroken("upstream_error", "The platform's answer has no list of results.")
             return {**frame, "chunks": chunks}
         case "answer_delta":

@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
+from gateway.operations.json_text import parse_json
 from gateway.operations.parallel import in_parallel
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import PAUSES, look_again, make_certain, repeatable
@@ -141,8 +142,8 @@ async def _read_record(context: StepContext, brain: str) -> JsonObject | None:
 
 def _parse(record: bytes) -> JsonObject | None:
     try:
-        kept = json.loads(record)
-    except (ValueError, RecursionError):
+        kept = parse_json(record)
+    except ValueError:
         return None
     return kept if isinstance(kept, dict) else None
 

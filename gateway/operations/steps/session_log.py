@@ -5,20 +5,25 @@ Lines are only ever added, so that any number of gateways may write one log. A m
 (`call`, a digest) and its place there (`n`): lines that were added twice are read once.
 """
 
+import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from io import BytesIO
 from typing import Final
 
 from gateway.operations import names
 from gateway.operations.context import StepContext
+from gateway.operations.json_text import parse_json
 from gateway.operations.ranking import moment
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import make_certain_once
 from gateway.operations.table import JsonObject, Op
 
 ONE_CALL: Final = timedelta(minutes=10)
+# So many lines are read before others have their turn.
+_TURN: Final = 500
 
 
 @dataclass(slots=True)
@@ -73,7 +78,7 @@ async def read_log(context: StepContext, brain: str, session_id: str) -> Log:
     log, once = Log(), _Once()
     said_at_close: object = 0
     body = await documents.read(context, brain, names.session_log_path(context.caller, session_id))
-    for entry in _entries(body or b""):
+    async for entry in _entries(body or b""):
         match entry.get("kind"):
             case "message" if "role" in entry and "content" in entry:
                 if once.is_new(entry):
@@ -112,12 +117,14 @@ def line(entry: JsonObject) -> bytes:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _entries(body: bytes) -> Iterator[JsonObject]:
+async def _entries(body: bytes) -> AsyncIterator[JsonObject]:
     """The lines that can be read: one that was torn takes no other with it."""
-    for text in body.split(b"\n"):
+    for n, text in enumerate(BytesIO(body), start=1):
+        if n % _TURN == 0:
+            await asyncio.sleep(0)
         try:
-            entry = json.loads(text) if text else None
-        except (ValueError, RecursionError):
+            entry = parse_json(text)
+        except ValueError:
             continue
         if isinstance(entry, dict):
             yield entry

@@ -14,10 +14,11 @@ import structlog
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
+from gateway.operations.json_text import parse_json
 from gateway.operations.table import JsonObject, Op, Probe
 from gateway.upstream.detect.refusal import from_refusal, problem_of
 from gateway.upstream.detect.verdict import Fingerprint, Verdict, fingerprint, names_no_route
-from gateway.upstream.dialects.dialect import Dialect, Route, json_object, parse_json
+from gateway.upstream.dialects.dialect import Dialect, Route, json_object
 
 log = structlog.get_logger()
 

@@ -8,8 +8,9 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.json_text import parse_json
 from gateway.operations.table import JsonObject, Op
-from gateway.upstream.dialects.dialect import json_object, parse_json
+from gateway.upstream.dialects.dialect import json_object
 
 _CODE_BY_STATUS = {
     400: "validation_error",

@@ -1,5 +1,6 @@
 """The dialect of the `memory serve` daemons, in all three makes of it."""
 
+import asyncio
 import base64
 from contextlib import aclosing
 from dataclasses import replace
@@ -141,6 +142,9 @@ async def _canonical_frames(frames: Frames) -> Frames:
             except GatewayError as error:
                 raise StreamBroken(error.code, error.message) from error
             yield ours
+            if ours["type"] == "citation":
+                # That took a while: others have their turn before the next one.
+                await asyncio.sleep(0)
 
 
 class _Answer:

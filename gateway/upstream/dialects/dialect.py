@@ -1,20 +1,13 @@
 """What a dialect is made of: a table from operation to route, and the shapes a request can have."""
 
-import json
-import math
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 
 Frames = AsyncGenerator[JsonObject, None]
-
-# What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
-_DEEPEST = 100
-_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +113,3 @@ class Dialect:
 
 def json_object(answer: Any) -> JsonObject | None:
     return answer if isinstance(answer, dict) else None
-
-
-def parse_json(text: bytes | str) -> JsonValue:
-    """A platform's JSON that can be passed on.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
-    """
-    text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-    try:
-        value = _READER.decode(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
-        raise ValueError("nested too deeply")
-    return _whole(value) if _HALF_PAIR.search(text) else value
-
-
-def _no_number(name: str) -> JsonValue:
-    """NaN and the infinities are no JSON: what holds them could not be passed on."""
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    """1e999 is JSON, and no number that could be passed on."""
-    return number if math.isfinite(number := float(text)) else _no_number(text)
-
-
-# One for all: json.loads would make one for each text.
-_READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
-
-
-def _is_deep(value: JsonValue) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST + 1):
-        holders = [held for held in level if isinstance(held, dict | list)]
-        if not holders:
-            return False
-        level = [inner for held in holders for inner in (held.values() if isinstance(held, dict) else held)]
-    return True
-
-
-def _whole(value: JsonValue) -> JsonValue:
-    """Without halves of surrogate pairs: platforms cut text inside an emoji, and no JSON we write may hold that."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return value

@@ -1,6 +1,7 @@
 """An HTTP request, put together by hand: httpx's own way, for all it can do, takes several times as long."""
 
 import json
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from copy import copy
 from functools import cache, lru_cache
@@ -11,8 +12,14 @@ import httpx
 
 from gateway.upstream.dialects.dialect import Body
 
-# What httpx says of itself; that it unpacks, above all.
-_COMMON: Final = tuple(httpx.AsyncClient(transport=httpx.AsyncBaseTransport(), trust_env=False).headers.raw)
+# What httpx says of itself, and how an answer may be packed.
+_COMMON: Final = tuple(
+    httpx.AsyncClient(
+        transport=httpx.AsyncBaseTransport(), trust_env=False, headers={"accept-encoding": "gzip"}
+    ).headers.raw
+)
+_FORMATS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_PART_BYTES: Final = 64 * 1024
 
 
 def request_of(
@@ -69,7 +76,28 @@ def _timeouts(seconds: float, connect: float) -> dict[str, dict[str, float | Non
 
 def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
     """What an answer says, as it comes. What is not packed need not go through what unpacks it."""
-    if "content-encoding" in response.headers:
-        return response.aiter_bytes()
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    return aiter(response.stream)
+    packed = response.headers.get("content-encoding", "").strip().lower()
+    return aiter(response.stream) if packed in {"", "identity"} else _unpack(response.stream, packed)
+
+
+async def _unpack(stream: httpx.AsyncByteStream, packed: str) -> AsyncIterator[bytes]:
+    """In small parts: a few bytes may hold a thousand times as many, and who reads them counts.
+
+    Raises:
+        httpx.DecodingError: it is packed in another way, or twice, or not what it says it is.
+    """
+    if packed not in _FORMATS:
+        raise httpx.DecodingError("packed in a way that nobody asked for")
+    inflater = zlib.decompressobj(_FORMATS[packed])
+    is_empty = True
+    try:
+        async for part in stream:
+            is_empty = False
+            while part and not inflater.eof:
+                yield inflater.decompress(part, _PART_BYTES)
+                part = inflater.unconsumed_tail
+    except zlib.error:
+        raise httpx.DecodingError("not packed as it says") from None
+    if not (is_empty or inflater.eof):
+        raise httpx.DecodingError("packed, and cut")

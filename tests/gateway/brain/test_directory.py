@@ -167,20 +167,46 @@ async def test_a_brain_without_a_name_is_nobodys_first_brain() -> None:
         {"brain_id": "brn_2"},
         {"brain_id": None, "hits": None},
         {"hits": [{"brain_id": "brn_2"}, {"brain_id": "desk"}, {}, "odd"]},
+        {"hits": [{"brainId": "brn_2", "brain": {"id": "brn_2", "slug": "desk", "name": "x"}}]},
+        {"brain": "Desk", "result": {"notes": [[{"brain_slug": "desk"}]]}},
+        # What callers gave says nothing of where it lies.
+        {"hits": [{"metadata": {"brain": "left", "brain_id": "brn_1"}, "content": "brain_id: brn_1"}]},
+        {"hits": [{"front_matter": {"brain": "left"}}]},
     ],
 )
 async def test_an_answer_for_the_brain_that_was_asked_passes(answer: JsonObject) -> None:
-    platform = Platform(MAIN, DESK)
+    platform = Platform(MAIN, {**DESK, "name": "Desk"})
     directory = platform.directory()
     for _ in range(2):
         await directory.check(call(), "desk", answer)
     assert platform.asked <= 1
 
 
-@pytest.mark.parametrize("answer", [{"brain_id": "brn_1"}, {"hits": [{"brain_id": "desk"}, {"brain_id": "other"}]}])
+SPELLINGS = ("brain_id", "brainId", "brainID", "BrainId", "BrainID", "brainid", "brain-id", "BRAIN_ID")
+OTHERS: list[JsonObject] = [
+    {"brain_id": "brn_1"},
+    {"hits": [{"brain_id": "desk"}, {"brain_id": "other"}]},
+    *({"hits": [{spelling: "brn_1"}]} for spelling in (*SPELLINGS, "brain", "Brain", "brain_slug", "brainSlug")),
+    {"hits": [{"brain": {"id": "brn_1"}}]},
+    {"hits": [{"brain": {"id": "brn_2", "slug": "main"}}]},
+    {"hits": [{"document": {"brainId": "brn_1"}}]},
+    {"result": {"memories": [[{"source": {"brain": "main"}}]]}},
+    {"memories": [{"brainId": 7}]},
+]
+
+
+@pytest.mark.parametrize("answer", OTHERS, ids=str)
 async def test_an_answer_for_another_brain_does_not_pass(answer: JsonObject) -> None:
     with pytest.raises(GatewayError, match="upstream_error"):
         await Platform(MAIN, DESK).directory().check(call(), "desk", answer)
+
+
+async def test_more_brains_than_can_be_kept_are_an_error() -> None:
+    async def page(_call: Call, _args: Args) -> JsonObject:
+        return {"items": [{"id": "a"}] * 1000, "next_cursor": "more"}
+
+    with pytest.raises(GatewayError, match="more brains"):
+        await Directory(page).listing(call())
 
 
 @pytest.mark.parametrize("ref", ["brn_2", "desk"])

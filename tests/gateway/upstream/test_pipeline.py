@@ -20,7 +20,7 @@ from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.detect.verdict import ABSENT_SECONDS
 from gateway.upstream.dialects.dialect import Dialect, Route
 from gateway.upstream.dialects.platform import PLATFORM
-from gateway.upstream.exchange import ANSWER_BYTES
+from gateway.upstream.exchange import REFUSAL_BYTES
 from gateway.upstream.pipeline import Upstream
 from tests.gateway.upstream.platforms import PLATFORM_URL, client_of
 
@@ -554,7 +554,7 @@ async def test_an_answer_without_end_is_given_up_at_the_cap(status: int, platfor
     async with answered(platform) as upstream:
         error = await refusal(upstream.send(Call(), Op.SEARCH, ARGS))
     assert (error.code, error.message) == ("upstream_error", "The platform's answer is too large.")
-    assert delivered == ANSWER_BYTES + 1024 * 1024
+    assert delivered == (Op.SEARCH.answer_bytes if status == 200 else REFUSAL_BYTES) + 1024 * 1024
 
 
 async def test_an_answer_that_comes_squeezed_is_read() -> None:

@@ -159,7 +159,7 @@ async def test_events_are_counted_and_comments_are_not(event: bytes, monkeypatch
 
 
 def test_the_caps_are_what_the_readme_may_say() -> None:
-    assert (sse.STREAM_BYTES, sse.ANSWER_BYTES, sse.EVENTS) == (64 * 1024**2, 2 * 1024**2, 100_000)
+    assert (sse.STREAM_BYTES, sse.ANSWER_BYTES, sse.EVENTS) == (32 * 1024**2, 2 * 1024**2, 100_000)
 
 
 async def test_what_is_packed_twice_is_not_unpacked() -> None:

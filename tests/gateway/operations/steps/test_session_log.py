@@ -1,5 +1,6 @@
 """The log of a session: lines that are only ever added, by any number of gateways."""
 
+import asyncio
 import json
 from itertools import pairwise
 from typing import Any
@@ -195,3 +196,20 @@ def test_parts_hold_all_lines_in_order_and_no_more_than_a_platform_takes(sizes: 
 def test_a_line_larger_than_a_part_is_sent_alone() -> None:
     big = b"x" * (documents.PUT_BYTES + 1)
     assert list(parts([b"a", big, b"b"])) == [[b"a"], [big], [b"b"]]
+
+
+async def test_others_have_their_turn_while_a_long_log_is_read() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    # Nothing of it is worth keeping: no line is read into more than it is, and none is kept.
+    work = InMemory(files={PATH: b"\n" * 100_000 + b"[" + b"{}," * 100_000 + b"{}]\n" + message("last")})
+    task = asyncio.create_task(other())
+    assert await contents(work) == ["last"]
+    task.cancel()
+    assert turns >= 100

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.operations.errors import GatewayError
-from gateway.upstream.dialects.dialect import parse_json
+from gateway.operations.json_text import parse_json
 from gateway.upstream.dialects.spelling import number, objects, snake, snake_keys, text
 
 # A busy machine is no failure.
