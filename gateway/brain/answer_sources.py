@@ -49,14 +49,19 @@ class Sources:
         self._has_spoken |= frame.get("type") == "answer_delta"
 
     async def _check(self, frame: JsonObject) -> None:
+        live, is_cut = frame.pop("live", False), frame.pop("is_cut", False)
         if isinstance(chunks := frame.get("chunks"), list):
-            await self._check_chunks([chunk for chunk in chunks if isinstance(chunk, dict)], frame.pop("live", False))
+            if is_cut and self._view.is_limited:
+                raise NotTheirs
+            # Without a source, nobody knows what the words to come draw on: some platforms name none.
+            if chunks:
+                await self._check_chunks([chunk for chunk in chunks if isinstance(chunk, dict)], live)
             return
-        if not (self._view.sees(str(frame["path"])) if frame.get("path") else self._is_known(frame)):
+        if not (self._view.sees(path) if (path := _path_of(frame)) else self._is_known(frame)):
             raise NotTheirs
 
     async def _check_chunks(self, chunks: list[JsonObject], live: bool) -> None:
-        paths = [str(chunk.get("path") or "") for chunk in chunks]
+        paths = [_path_of(chunk) for chunk in chunks]
         if self._view.is_limited and not all(paths):
             by_id = await self._paths()
             paths = [path or by_id.get(_id_of(chunk), "") for path, chunk in zip(paths, chunks, strict=True)]
@@ -71,6 +76,11 @@ class Sources:
         if not self._view.is_limited or frame.get("type") not in {"answer_delta", "citation", "done"}:
             return True
         return self._known is not None and all(str(frame[key]) in self._known for key in IDS if frame.get(key))
+
+
+def _path_of(part: JsonObject) -> str:
+    """Empty where it is none that can be read."""
+    return path if isinstance(path := part.get("path"), str) else ""
 
 
 def _id_of(chunk: JsonObject) -> str:

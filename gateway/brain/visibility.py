@@ -97,7 +97,7 @@ class View:
             return True
         if isinstance(path := entry.get("path"), str) and path:
             return self.sees(path)
-        return not self.is_limited or not any(key in entry for key in _OF_A_NOTE)
+        return not self.is_limited or not (path or any(key in entry for key in _OF_A_NOTE))
 
 
 def view_of(caller: Caller, *, shared: bool, actor: str) -> View:

@@ -206,10 +206,11 @@ def _check_frame(frame: JsonObject) -> JsonObject:
     match frame["type"]:
         case "retrieve":
             chunks = frame.get("chunks") or []
-            chunks = chunks[:_CHUNKS] if isinstance(chunks, list) else [None]
-            if not all(isinstance(chunk, dict) for chunk in chunks):
+            if not isinstance(chunks, list) or not all(isinstance(chunk, dict) for chunk in chunks[:_CHUNKS]):
                 raise StreamBroken("upstream_error", "The platform's answer has no list of results.")
-            return {**frame, "chunks": chunks}
+            # Whoever must know all that an answer draws on is told that this is not all.
+            cut = {"is_cut": True} if len(chunks) > _CHUNKS else {}
+            return {**frame, "chunks": chunks[:_CHUNKS], **cut}
         case "answer_delta":
             frame = {key: value for key, value in frame.items() if key not in {"delta", "text"} or value is not None}
             if not all(isinstance(frame.get(key, ""), str) for key in ("delta", "text")):

@@ -117,7 +117,15 @@ def test_nothing_hidden_is_left_at_any_depth() -> None:
     }
 
 
-@pytest.mark.parametrize("entry", [{"chunk_id": "c"}, {"score": 1.0, "content": "x"}, {"path": "", "preview": "x"}])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"chunk_id": "c"},
+        {"score": 1.0, "content": "x"},
+        {"path": "", "preview": "x"},
+        {"path": ["memory/project/nebula/a.md"], "content": "x"},
+    ],
+)
 def test_a_result_that_does_not_say_where_it_is_from_is_nobodys(entry: dict[str, object]) -> None:
     assert not view().shows(entry)
     assert view(LOCAL).shows(entry)

@@ -403,6 +403,13 @@ async def test_a_frame_whose_parts_are_something_else_is_an_error_of_the_platfor
     assert (error.code, error.retryable) == ("upstream_error", False)
 
 
+async def test_more_sources_than_an_answer_needs_are_cut_off_and_that_is_told() -> None:
+    chunks = json.dumps([{"chunk_id": str(n)} for n in range(201)])
+    found = await read(f'event: retrieve\ndata: {{"chunks": {chunks}}}\n\n'.encode(), DONE)
+    assert len(found[0]["chunks"]) == 200
+    assert found[0]["is_cut"] is True
+
+
 async def test_null_in_a_frame_is_nothing() -> None:
     found = await read(
         b'event: retrieve\ndata: {"chunks": null}\n\n',
