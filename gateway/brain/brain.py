@@ -115,7 +115,10 @@ class Brain:
             if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:
                 break
             asked = {**asked, "top_k": more}
-        return answer if kept == found else without_totals(answer, key, answer[key][:wanted])
+        if kept == found and not view.is_limited:
+            return answer
+        # Even where nothing was left out: a total counts what was not asked for, too.
+        return without_totals(answer, key, answer[key][:wanted])
 
     async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
         """Which of these notes have expired, were replaced, or are gone. Only what a surface keeps so is read."""
@@ -140,7 +143,7 @@ class Brain:
         digest = names.digest([content, title, list(tags)])
         view = self.view(call)
         path = names.memory_path(title, digest) if path is None else view.place(names.check_path(path))
-        if not view.sees(path):
+        if not view.takes(path):
             raise GatewayError(
                 "forbidden", "That folder is not yours. Choose a path in a project of yours, or outside."
             )

@@ -84,7 +84,7 @@ class CallContext(StepContext):
         # Who an actor is, anybody may say; whose a project is, the token says.
         caller = self._call.caller
         mine = caller.project if caller.project in caller.principal.projects else None
-        return None if mine is None else names.project_folder(mine, caller.principal.org)
+        return None if mine is None or not names.is_project(mine) else names.project_folder(mine, caller.principal.org)
 
     def finds(self, path: str) -> bool:
         return self._services.upstream.finds(path)

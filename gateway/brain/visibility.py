@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.operations import names
-from gateway.operations.caller import LOCAL, Caller
+from gateway.operations.caller import LOCAL, Caller, Principal
 from gateway.operations.table import Args, JsonObject, JsonValue
 
 # The folders that are not everybody's, as a platform may spell them.
@@ -43,8 +43,7 @@ class View:
         return self.projects is not None
 
     def sees(self, path: str) -> bool:
-        # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
-        folded = unicodedata.normalize("NFKC", path[:_FOLDED_LENGTH]).removeprefix("/").casefold()
+        folded = _fold(path)
         if self.projects is not None and (len(path) > _FOLDED_LENGTH or not _is_clear(folded)):
             return False
         if (private := _PRIVATE.match(folded)) is not None:
@@ -55,6 +54,12 @@ class View:
             return project[1] in self.projects.values()
         session = _SESSION.match(folded)
         return session is None or self.session_owner in session.groups()
+
+    def takes(self, path: str) -> bool:
+        """Whether they may write there. What is theirs in other capitals alone, no platform leaves out for others."""
+        folded = _fold(path)
+        folder = next((found[0] for tree in (_PRIVATE, _PROJECT, _SESSION) if (found := tree.match(folded))), "")
+        return self.sees(path) and (not self.is_limited or path.startswith(folder))
 
     def place(self, path: str) -> str:
         """Where a path is that a caller names: in a project of theirs, in the folder that is really its own."""
@@ -107,13 +112,24 @@ def view_of(caller: Caller, *, shared: bool, actor: str) -> View:
     owner = names.caller_name(caller.partition)
     if principal is LOCAL or not shared:
         return View(own, owner)
-    return View(own, owner, {name: names.project_folder(name, principal.org) for name in principal.projects})
+    return View(own, owner, _projects(principal))
+
+
+def _projects(principal: Principal) -> dict[str, str]:
+    """Names alone that make a folder of their own: any other might spell somebody else's."""
+    return {name: names.project_folder(name, principal.org) for name in principal.projects if names.is_project(name)}
 
 
 def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> JsonObject:
     """An answer from which something was left out, without what the platform says of the whole."""
     said = ("query", "brain_id", "session_id", "took_ms")
     return {**{name: answer[name] for name in said if name in answer}, key: found}
+
+
+def _fold(path: str) -> str:
+    """As a platform may read it."""
+    # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
+    return unicodedata.normalize("NFKC", path[:_FOLDED_LENGTH]).removeprefix("/").casefold()
 
 
 def _is_clear(path: str) -> bool:

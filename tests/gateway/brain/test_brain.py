@@ -14,7 +14,7 @@ from tenacity import wait_none
 from gateway.brain.brain import Brain
 from gateway.ingest.web_page import Page
 from gateway.operations import names
-from gateway.operations.caller import Call, Caller
+from gateway.operations.caller import Call, Caller, Principal
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import Op
 from gateway.upstream import retry
@@ -466,3 +466,20 @@ async def test_a_default_brain_that_does_not_exist_is_named() -> None:
         with pytest.raises(GatewayError) as named:
             await brain.serve(Call(), "gone", "search", {"query": "x"})
         assert "default" not in named.value.message
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_platform_tells_nobody_how_much_it_has_of_what_they_may_not_see(shared: bool) -> None:
+    """Also where all that was found is theirs: what is counted was not all asked for."""
+    hits = [{"path": "memory/global/a.md", "score": 1.0, "content": "x", "brain_id": "brn_1"}]
+    found = {"query": "x", "brain_id": "brn_1", "hits": hits, "took_ms": 1, "total": 57, "best": {"content": "x"}}
+    ann = Principal("https://login.example", "ann", "client", "acme")
+    call = Call(Caller(ann.partition, principal=ann, ceiling="brn_1"))
+    answers: dict[str, Answer] = {
+        "GET /v1/brains": lambda _request: JSONResponse(BRAINS),
+        "GET /v1/brains/brn_1/search": lambda _request: JSONResponse(found),
+    }
+    async with opened(answers, shared=shared) as (brain, _):
+        told = await brain.search(call, None, {"query": "x", "top_k": 1})
+    assert told["hits"] == hits
+    assert {"total", "best"} & told.keys() == (set() if shared else {"total", "best"})

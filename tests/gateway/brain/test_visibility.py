@@ -79,6 +79,36 @@ def test_the_local_user_and_one_tenant_see_every_project_and_no_private_note_of_
         assert not seen.sees("/Memory/agent/u-other")
 
 
+@pytest.mark.parametrize("path", ["memory/global/A.md", "Wiki/a.md", f"memory/project/{ORION}/A.md", f"/{ORION}/a.md"])
+def test_they_write_where_they_see(path: str) -> None:
+    assert view().takes(path)
+    assert view(LOCAL).takes(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"memory/PROJECT/{ORION}/a.md",
+        f"Memory/project/{ORION}/a.md",
+        f"memory/project/{ORION.upper()}/a.md",
+        f"ｍemory/project/{ORION}/a.md",
+        f"Reflections/{OWNER}-talk.md",
+        "memory/project/nebula/a.md",
+    ],
+)
+def test_they_do_not_write_where_only_capitals_make_it_theirs(path: str) -> None:
+    """A platform that is asked to leave a project out would tell of it all the same."""
+    assert not view().takes(path)
+    assert view(LOCAL).takes(path)
+
+
+@pytest.mark.parametrize("name", [ORION, "!talk", "a/b", ".."])
+def test_a_project_that_is_named_like_the_folder_of_another_is_none(name: str) -> None:
+    nobody = Principal("https://login.example", "eve", "client", None, (name,))
+    assert view(nobody).projects == {}
+    assert not view(nobody).sees(f"memory/project/{name}/a.md")
+
+
 def test_a_platform_is_asked_to_leave_out_what_is_not_theirs() -> None:
     folders = view().folders()
     for path in (
