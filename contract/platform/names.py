@@ -59,6 +59,11 @@ def tree(document_path: str) -> str:
     return found[0] if found else ""
 
 
+def own_tree(owner: str | None) -> str:
+    """The tree that is one caller's alone; empty where callers are not told apart."""
+    return "" if owner is None else f"memory/agent/{owner}/"
+
+
 def slug(text: str, otherwise: str) -> str:
     # `normalize` takes the square of the length of a row of accents.
     plain = unicodedata.normalize("NFKD", text[:PATH_LIMIT]).encode("ascii", "ignore").decode().lower()

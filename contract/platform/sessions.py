@@ -31,8 +31,11 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, brain: Brain, session_id: str, message: Message) -> JsonObject:
-        """Append a message, and extract from what is waiting unless the message says not yet."""
+    def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
+        """Append a message, and extract from what is waiting unless the message says not yet.
+
+        A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
+        """
         with self._database.writing() as connection:
             session = _find_or_create(connection, brain, session_id)
             moment = now()
@@ -51,7 +54,7 @@ class Sessions:
             )
             connection.execute("UPDATE sessions SET updated_at = ? WHERE n = ?", (moment, session["n"]))
             if message.metadata.get("skip_extract") is not True:
-                _extract(connection, brain, session, message)
+                _extract(connection, brain, session, message, tree)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
@@ -141,18 +144,16 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
     }
 
 
-def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message) -> None:
+def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message, tree: str) -> None:
     waiting = connection.execute(
         "SELECT seq, role, content FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
         (session["n"], session["extracted_up_to"]),
     ).fetchall()
     actor = message.metadata.get("actor_id")
-    actor_id = {"actor_id": actor} if isinstance(actor, str) else {}
+    origin = {"session_id": session["id"], **({"actor_id": actor} if isinstance(actor, str) else {})}
     for row in waiting:
         if row["role"] == "user":
-            extract.remember(
-                connection, brain, extract.facts(row["content"]), {"session_id": session["id"], **actor_id}
-            )
+            extract.remember(connection, brain, extract.facts(row["content"]), origin, tree)
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
 
 

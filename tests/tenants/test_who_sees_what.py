@@ -268,6 +268,22 @@ def test_a_session_is_its_callers(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", ["embedded"], indirect=True)
+def test_what_is_learned_in_a_session_is_its_callers(world: World) -> None:
+    """Facts that were extracted are told to whoever said them, by search and by answer, and to nobody else."""
+    here, fact = world.company, "My shoe size is 4711 inches."
+    said = {"session_id": "fitting", "messages": [{"role": "user", "content": fact}]}
+    result_of(here.call(ALICE, "memory", "memory_extract", said))
+    for who in PEOPLE:
+        told = [
+            here.call(who, "memory", "memory_search", {"query": "shoe size"}),
+            here.call(who, "memory", "memory_recall", {"query": "shoe size", "session_id": "fitting"}),
+            here.call(who, "memory", "memory_ask", {"query": "What is the shoe size?"}),
+        ]
+        assert ["4711" in one for one in told] == [who is ALICE] * 3
+        assert who is ALICE or not any("fitting-" in one or "-fitting" in one for one in told)
+
+
+@pytest.mark.parametrize("world", ["embedded"], indirect=True)
 def test_a_brain_of_ones_own_is_made_and_listed(world: World) -> None:
     """Only the embedded brain is told who calls: whose a brain is, another platform knows itself."""
     listed = {

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from contract.platform import names
 from contract.platform.api import body
 from contract.platform.api.body import MIB
-from contract.platform.api.call import NO_STORE, in_thread, platform_of
+from contract.platform.api.call import NO_STORE, caller_of, in_thread, platform_of
 from contract.platform.api.fields import Fields
 from contract.platform.api.search import QUERY_LIMIT, folders_of
 from contract.platform.brains import Brain
@@ -28,7 +28,8 @@ async def add_message(request: Request, brain: Brain) -> Response:
     session_id = _session_id(request)
     message = _message(await body.fields(request, MESSAGE_JSON_LIMIT))
     platform = platform_of(request)
-    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message)
+    tree = names.own_tree(caller_of(request).owner)
+    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree)
     return JSONResponse(record, status_code=201)
 
 

@@ -178,6 +178,15 @@ def test_a_file_of_before_knows_what_is_over(data_dir: Path) -> None:
     store.close()
 
 
+def test_what_is_extracted_from_a_session_is_its_callers(client: httpx.Client, brain: str) -> None:
+    said = {"role": "user", "content": "My locker is number 4711."}
+    for headers in (caller("u-alice"), {}):
+        assert client.post(f"{brain}/sessions/s/messages", json=said, headers=headers).status_code == 201
+    found = client.get(f"{brain}/search", params={"q": "locker"}).json()["hits"]
+    folders = sorted(hit["path"].rpartition("/")[0] for hit in found)
+    assert folders == ["memory/agent/u-alice", "memory/global"]
+
+
 def test_what_is_extracted_stays_where_its_source_is(client: httpx.Client, brain: str) -> None:
     for project in ("orion", "nebula"):
         transcript = {"content": "user: We decided to use teal paint.", "source": "extract"}
