@@ -5,15 +5,21 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from contract.platform import brains, index, words
 from contract.platform.brains import Brain
+from contract.platform.wire import Scalar
 
 # A query of a thousand words is cut to its first distinct terms, and then to the rarest of them.
 TERMS_READ: Final = 64
 TERMS_KEPT: Final = 24
 PIECE: Final = 1024
+# Of a term, so many of the newest chunks are looked at for how many are among those that are asked for.
+COUNTED: Final = 6000
+
+# A condition on documents, and the values in it.
+Filters: TypeAlias = tuple[str, list[Scalar]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +36,14 @@ class Term:
         return text.count(self.key) if self.is_gram else stems.get(self.key, 0)
 
 
-def parse(connection: sqlite3.Connection, brain: Brain, text: str) -> list[Term]:
-    """The terms of a query, rarest first; terms the brain does not have come at the very front."""
-    total = brains.chunk_count(connection, brain)
-    terms = [_term(connection, brain, total, *lookup) for lookup in lookups(text)]
+def parse(connection: sqlite3.Connection, brain: Brain, text: str, filters: Filters) -> list[Term]:
+    """The terms of a query, rarest first; terms the brain does not have come at the very front.
+
+    What a term weighs is told with every score, so that it comes from chunks alone that are asked for: by any other,
+    whoever asks would learn which words are in chunks that are left out.
+    """
+    total = _total(connection, brain, filters)
+    terms = [_term(connection, brain, total, filters, *lookup) for lookup in lookups(text)]
     return sorted(terms, key=lambda term: (term.chunks, term.key))[:TERMS_KEPT]
 
 
@@ -56,9 +66,31 @@ def _grams(text: str) -> Iterator[tuple[str, str]]:
             yield from ((gram, f'grams : "{gram}"') for gram in words.bigrams(run))
 
 
-def _term(connection: sqlite3.Connection, brain: Brain, total: int, key: str, match: str, is_gram: bool) -> Term:
+def _total(connection: sqlite3.Connection, brain: Brain, filters: Filters) -> int:
+    condition, bounds = filters
+    total = brains.chunk_count(connection, brain)
+    if not condition or total > COUNTED:
+        return min(total, COUNTED) if condition else total
+    counting = "SELECT count(*) FROM documents AS d CROSS JOIN chunks AS c ON c.document = d.n WHERE d.brain = ?"
+    return int(connection.execute(counting + condition, (brain.n, *bounds)).fetchone()[0])
+
+
+def _term(
+    connection: sqlite3.Connection, brain: Brain, total: int, filters: Filters, key: str, match: str, is_gram: bool
+) -> Term:
     name = index.table(brain.n)
     chunks = connection.execute(f"SELECT count(*) FROM {name} WHERE {name} MATCH ?", (match,)).fetchone()[0]
+    asked = _asked(connection, name, match, filters) if chunks and filters[0] else chunks
     # The smoothed inverse document frequency of BM25, which stays positive for terms that are everywhere.
-    weight = math.log(1 + (total - chunks + 0.5) / (chunks + 0.5))
+    weight = math.log(1 + (total - asked + 0.5) / (asked + 0.5))
     return Term(key, match, is_gram, chunks, weight)
+
+
+def _asked(connection: sqlite3.Connection, name: str, match: str, filters: Filters) -> int:
+    """In how many chunks a term is, of those that are asked for."""
+    condition, bounds = filters
+    statement = f"""
+        SELECT count(*) FROM (SELECT rowid AS n FROM {name} WHERE {name} MATCH ? ORDER BY rowid DESC LIMIT ?) AS w
+        CROSS JOIN chunks AS c ON c.n = w.n CROSS JOIN documents AS d ON d.n = c.document WHERE TRUE {condition}
+    """
+    return int(connection.execute(statement, (match, COUNTED, *bounds)).fetchone()[0])

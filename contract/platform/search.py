@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from contract.platform import index, names, query, words
 from contract.platform.brains import Brain
 from contract.platform.documents import document_id
-from contract.platform.query import Term
+from contract.platform.query import Filters, Term
 from contract.platform.wire import JsonObject, Scalar
 
 Sort: TypeAlias = Literal["relevance", "recency", "relevance_then_recency"]
@@ -28,8 +28,6 @@ HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
 RECIPROCAL_OFFSET: Final = 60
 
 
-# A condition on documents, and the values in it.
-Filters: TypeAlias = tuple[str, list[Scalar]]
 _BEGINS: Final = "substr(d.path, 1, length(?)) = ?"
 
 
@@ -96,8 +94,8 @@ def search(
     folders: Folders = EVERYWHERE,
 ) -> Found:
     """The best chunks for a query, from what lies in these folders and has not expired."""
-    terms = query.parse(connection, brain, text)
     filters = _filters(connection, brain, folders)
+    terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
     hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
     return Found(_ordered(hits, sort)[:top_k], terms)
@@ -135,7 +133,7 @@ def _pool(
     brain: Brain,
     terms: list[Term],
     top_k: int,
-    filters: "Filters",
+    filters: Filters,
     *,
     newest: bool,
 ) -> list[int]:

@@ -207,3 +207,22 @@ def test_an_overview_tells_of_its_own_tree_alone(client: httpx.Client, filled: s
     orion = client.get(f"{filled}/documents/read", params={"path": "memory/project/orion/_overview.md"}).text
     assert "orion/team/b.md" in orion
     assert "nebula" not in orion
+
+
+def test_scores_tell_nothing_of_what_is_left_out(client: httpx.Client, brain: str) -> None:
+    """Else the score of one's own note would say whether a word is in anybody else's, and how many notes there are."""
+
+    def write(path: str, text: str) -> None:
+        assert client.put(f"{brain}/documents", params={"path": path}, content=text).is_success
+
+    def scores() -> list[float]:
+        queries = ("zebra", "zebra initech", "zebra contoso", "zebra initech contoso")
+        found = [client.get(f"{brain}/search", params={"q": q, "exclude": "memory/project/"}) for q in queries]
+        return [hit["score"] for answer in found for hit in answer.json()["hits"]]
+
+    write("memory/global/probe.md", "zebra")
+    write("memory/global/other.md", "contoso")
+    before = scores()
+    for number in range(5):
+        write(f"memory/project/vega/{number}.md", f"Initech {number} and a zebra.")
+    assert scores() == before
