@@ -48,6 +48,16 @@ class Company:
     http: httpx.Client
     upstream: str | None
 
+    def new_brain(self, name: str) -> str:
+        """A brain that all of them may use."""
+        if self.upstream is None:
+            brain = {"name": name, "slug": name, "visibility": "public"}
+            result_of(self.call(ALICE, "memory", "memory_create_brain", brain, brain=""))
+            return name
+        body = {"brainId": name, "name": name, "slug": name, "visibility": "public"}
+        assert self.http.post(f"{self.upstream}/v1/brains", json=body).status_code == 201
+        return name
+
     def call(self, who: Person, surface: str, tool: str, arguments: dict[str, Any], **where: str) -> str:
         """All that is said to a call, as it came: `project` is named in a header, `brain` in the URL."""
         call = raw_call("modern", tool, arguments)
