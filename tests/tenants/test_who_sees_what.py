@@ -27,6 +27,7 @@ from tests.tenants.companies import (
     make_tokens,
     result_of,
 )
+from tests.tiers import by_tier
 
 # A word that is in every note, so that any search finds all of them.
 COMMON: Final = "walrus"
@@ -114,7 +115,7 @@ def team_entry(word: str, scope: str) -> dict[str, Any]:
 
 def everything_to_read(world: World, who: Person) -> Iterator[str]:
     """Every tool that may tell something, asked for all there is, and for what is not theirs by its name."""
-    for query in [COMMON, *world.secrets.hidden_from(who)[:4]]:
+    for query in [COMMON, *world.secrets.hidden_from(who)[: by_tier(1, 4)]]:
         # Some answers say what was asked.
         yield from (said.replace(query, "") for said in everything_found(world, who, query))
     yield from everything_listed(world, who)
