@@ -27,11 +27,10 @@ class Sources:
     def __init__(
         self,
         view: View,
-        over: Callable[[Iterable[str], Iterable[str]], Awaitable[set[str]]],
+        over: Callable[[Iterable[str]], Awaitable[set[str]]],
         paths: Callable[[], Awaitable[dict[str, str]]],
     ) -> None:
-        """`over` tells which notes have ended, of those that are told and of those that are only listed; `paths` where
-        the chunks are that do not say it themselves."""
+        """`over` tells which notes have ended; `paths` where the chunks are that do not say it themselves."""
         self._view, self._over, self._paths = view, over, paths
         self._known: set[str] | None = None
         self._has_spoken = False
@@ -66,9 +65,10 @@ class Sources:
         # An index is as good as what it tells of.
         indexes = [(path, chunk) for path, chunk in zip(paths, chunks, strict=True) if names.is_index(path)]
         listed = {one for path, chunk in indexes for one in names.listed_in_index(path, _text_of(chunk))}
-        if len(listed) > _LISTED_AT_MOST or not all(self._view.sees(path) for path in {*paths, *listed}):
+        sources = {*paths, *listed}
+        if len(listed) > _LISTED_AT_MOST or not all(map(self._view.sees, sources)):
             raise NotTheirs
-        if not live and await self._over(set(paths), listed):
+        if not live and await self._over(sources):
             raise NotTheirs
         self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
 

@@ -119,12 +119,9 @@ class Brain:
             asked = {**asked, "top_k": more}
         return answer if kept == found else without_totals(answer, key, answer[key][:wanted])
 
-    async def _over(self, call: Call, paths: Iterable[str], listed: Iterable[str] = ()) -> set[str]:
-        """Which of these notes have expired, were replaced, or are gone.
-
-        Only those are read that a surface keeps although they are over, and those that are merely listed somewhere.
-        """
-        mortal = list(dict.fromkeys([*(path for path in paths if names.may_end(path)), *listed]))
+    async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
+        """Which of these notes have expired, were replaced, or are gone. Only those are read that may be."""
+        mortal = [path for path in paths if names.may_end(path)]
         if not mortal:
             return set()
         served_by = call.served_by
