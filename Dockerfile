@@ -1,11 +1,14 @@
 # Two stages: wheels are built and installed in the first, the second holds only what runs.
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY deploy/requirements.txt deploy/
+# What others have published is installed only if it is, to the byte, what was tested.
+RUN python -m venv /opt/gateway \
+ && /opt/gateway/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY gateway gateway
 COPY contract contract
-RUN python -m venv /opt/gateway \
- && /opt/gateway/bin/pip install --no-cache-dir -c constraints.txt . \
+RUN /opt/gateway/bin/pip install --no-cache-dir --no-deps . \
  && /opt/gateway/bin/python -m compileall -q /opt/gateway/lib
 
 FROM python:3.13-slim

@@ -40,7 +40,7 @@ PRIVATE = {
         {"_acquired", "_close", "_conns", "_get", "_release"},
         {"gateway.upstream.wire.connections"},
     ),
-    "fastmcp": ({"_mcp_server"}, {"gateway.mcp.sdk", "bench.bare"}),
+    "fastmcp": ({"_mcp_server", "_origin_allowed"}, {"gateway.mcp.sdk", "bench.bare"}),
     "httpx": ({"_uri_reference"}, {"gateway.upstream.wire.request"}),
     "mcp": ({"_handle_request"}, {"gateway.mcp.sdk"}),
 }
@@ -137,6 +137,19 @@ def test_what_is_pinned_fits_what_is_declared() -> None:
     pinned: dict[str, str] = {canonicalize_name(line.partition("==")[0]): line.partition("==")[2] for line in lines}
     assert [line for line in lines if re.fullmatch(r"[\w.-]+==[\w.]+", line) is None] == []
     assert [name for name, made in declared(dev=True).items() if not made.specifier.contains(pinned[name])] == []
+
+
+def test_what_the_image_installs_is_pinned_by_its_hashes() -> None:
+    made = (ROOT / "deploy" / "requirements.txt").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    parts = [line.split() for line in made if not line.startswith("#")]
+    hashed = {canonicalize_name(pin.partition("==")[0]): pin.partition("==")[2] for pin, *_ in parts}
+    assert [pin for pin, *hashes in parts if not hashes] == []
+    assert [h for _, *hashes in parts for h in hashes if not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h)] == []
+    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").split())
+    versions = {canonicalize_name(name): version for name, version in pinned.items()}
+    assert {name: versions.get(name) for name in hashed} == hashed
+    assert set(declared(dev=False)) <= set(hashed)
+    assert "--require-hashes -r deploy/requirements.txt" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_a_library_whose_private_names_are_used_is_held_to_the_minor_version_that_was_tested() -> None:

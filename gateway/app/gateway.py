@@ -226,10 +226,9 @@ def _is_stale(file: RereadFile[str] | None) -> bool:
 
 
 def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: RereadFile[str] | None) -> Credentials:
-    if settings.upstream_url is None:
-        return Telling() if settings.is_shared else Static()
     if settings.upstream_auth == "static":
-        return Static()
+        # Many tenants and one token: that is the embedded brain, also where it runs in the process of the workers.
+        return Telling() if settings.is_shared else Static()
     if settings.upstream_auth == "passthrough":
         return Passthrough()
     assert keys is not None

@@ -4,12 +4,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Final
 
 from gateway.brain.visibility import View
+from gateway.operations import names
 from gateway.operations.errors import StreamBroken
 from gateway.operations.steps.finding import hits_of
 from gateway.operations.table import JsonObject
 
 IDS: Final = ("chunk_id", "document_id")
 _QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
+_LISTED_AT_MOST: Final = 100
 _NOTHING: Final = "Nothing that you may see answers that."
 _QUOTES: Final = "From the notes that you may see:"
 _ENDED: Final = "The platform began to draw on notes that you may not see, so its answer was ended."
@@ -65,9 +67,13 @@ class Sources:
         if self._view.is_limited and not all(paths):
             by_id = await self._paths()
             paths = [path or by_id.get(_id_of(chunk), "") for path, chunk in zip(paths, chunks, strict=True)]
-        if not all(self._view.sees(path) for path in paths):
+        # An index is as good as what it tells of.
+        indexes = [(path, chunk) for path, chunk in zip(paths, chunks, strict=True) if names.is_index(path)]
+        listed = {one for path, chunk in indexes for one in names.listed_in_index(path, _text_of(chunk))}
+        sources = {*paths, *listed}
+        if len(listed) > _LISTED_AT_MOST or not all(map(self._view.sees, sources)):
             raise NotTheirs
-        if not live and await self._over(set(paths)):
+        if not live and await self._over(sources):
             raise NotTheirs
         self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
 
@@ -90,12 +96,12 @@ def _id_of(chunk: JsonObject) -> str:
 async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
     """An answer in quotes from a search, for where the platform's own may not be passed on."""
     hits = hits_of(found)
-    chunks = [{**_ids(hit), "score": hit.get("score", 0.0), "preview": _text(hit)[:_PREVIEW_LENGTH]} for hit in hits]
+    chunks = [{**_ids(hit), "score": hit.get("score", 0.0), "preview": _text_of(hit)[:_PREVIEW_LENGTH]} for hit in hits]
     yield {"type": "retrieve", "chunks": chunks}
     answer = _QUOTES if hits else _NOTHING
     yield {"type": "answer_delta", "delta": answer}
     for hit in hits[:_QUOTED]:
-        quote = " ".join(_text(hit)[:_QUOTE_LENGTH].split())
+        quote = " ".join(_text_of(hit)[:_QUOTE_LENGTH].split())
         piece = f"\n\n> {quote}"
         yield {"type": "answer_delta", "delta": piece}
         answer += piece
@@ -108,5 +114,5 @@ def _ids(hit: JsonObject) -> JsonObject:
     return {key: hit.get(key) or hit.get("path") for key in IDS}
 
 
-def _text(hit: JsonObject) -> str:
+def _text_of(hit: JsonObject) -> str:
     return str(hit.get("content") or hit.get("preview") or "")

@@ -108,7 +108,9 @@ class Brain:
             key = "chunks" if chain == "recall" and "chunks" in answer else "hits"
             found, live = len(hits_of({"hits": answer.get(key)})), answer.pop("live", False)
             answer = view.without_hidden(answer)
-            if not live and (over := await self._over(call, {str(hit.get("path")) for hit in answer[key]})):
+            if not live:
+                answer[key] = [hit for hit in answer[key] if not names.is_index(str(hit.get("path")))]
+                over = await self._over(call, {str(hit.get("path")) for hit in answer[key]})
                 answer[key] = [hit for hit in answer[key] if hit.get("path") not in over]
             kept = len(answer[key])
             # A platform that found less than it might has no more to give.
@@ -121,7 +123,7 @@ class Brain:
         return without_totals(answer, key, answer[key][:wanted])
 
     async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
-        """Which of these notes have expired, were replaced, or are gone. Only what a surface keeps so is read."""
+        """Which of these notes have expired, were replaced, or are gone. Only those are read that may be."""
         mortal = [path for path in paths if names.may_end(path)]
         if not mortal:
             return set()

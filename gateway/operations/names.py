@@ -24,10 +24,11 @@ _DEVICE_NAMES = frozenset(
 )
 _RESERVED_TREES = re.compile(
     r"sessions/|memory/agent/u-|memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/"
-    # An index that daemons write anew when they consolidate.
     r"|memory/(.+/)?memory\.md$",
     re.IGNORECASE,
 )
+_INDEX = re.compile(r"memory/(.+/)?memory\.md", re.IGNORECASE)
+_BETWEEN_PATHS = re.compile(r"[\s()\[\]<>`*:,]+")
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
@@ -182,6 +183,17 @@ def private_tree(issuer: str, subject: str) -> str:
 def may_end(path: str) -> bool:
     """Whether a note at this path may expire, or be replaced by another, and be kept all the same."""
     return path.removeprefix("/").startswith(("memory/global/kv/", "memory/global/being/nodes/"))
+
+
+def is_index(path: str) -> bool:
+    """Whether it is an index of notes that a daemon writes when it consolidates: what it tells may be over by now."""
+    return _INDEX.fullmatch(path.removeprefix("/")) is not None
+
+
+def listed_in_index(path: str, text: str) -> set[str]:
+    """The notes that an index names, by its own folder."""
+    folder = path.removeprefix("/").rpartition("/")[0]
+    return {f"{folder}/{word.removeprefix('./')}" for word in _BETWEEN_PATHS.split(text) if word.endswith(".md")}
 
 
 def project_folder(project: str, org: str | None = None) -> str:

@@ -24,7 +24,7 @@ def _break_the_brain() -> None:
     """Any read with the word in its query, and any write with it in its content or title."""
     from gateway.brain.brain import Brain
 
-    for name in ("serve", "recall", "remember", "store_transcript", "append_messages"):
+    for name in ("serve", "search", "recall", "remember", "store_transcript", "append_messages"):
         _break(Brain, name)
 
 

@@ -82,7 +82,7 @@ ALL_WRITES = cells(
 
 
 @pytest.mark.parametrize(("platform", "tool", "faults"), ALL_WRITES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 async def test_a_write_that_is_harmed_is_made_once(
     platform: str, tool: str, faults: list[str], worlds: Worlds, root: Path, subtests: pytest.Subtests
 ) -> None:
@@ -116,7 +116,7 @@ BESIDE_CELLS = [(platform, tool) for platform in ("platform", "T") for tool in W
 
 
 @pytest.mark.parametrize(("platform", "tool"), BESIDE_CELLS, ids=map("-".join, BESIDE_CELLS))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 async def test_a_write_is_made_once_whichever_other_request_of_it_is_harmed(
     platform: str, tool: str, worlds: Worlds, root: Path, subtests: pytest.Subtests
 ) -> None:
@@ -134,7 +134,7 @@ READ_CELLS = [(platform, tool) for platform in ("platform", "T") for tool in REA
 
 
 @pytest.mark.parametrize(("platform", "tool"), READ_CELLS, ids=map("-".join, READ_CELLS))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 async def test_a_read_gets_its_own_answer_or_a_failure(
     platform: str, tool: str, tmp_path: Path, root: Path, subtests: pytest.Subtests
 ) -> None:

@@ -1,4 +1,4 @@
-"""Five laws that hold across surfaces, whatever is written in whatever order, on both dialects."""
+"""Five of the six laws that hold across surfaces, whatever is written in whatever order, on both dialects."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

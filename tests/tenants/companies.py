@@ -48,6 +48,16 @@ class Company:
     http: httpx.Client
     upstream: str | None
 
+    def new_brain(self, name: str) -> str:
+        """A brain that all of them may use."""
+        if self.upstream is None:
+            brain = {"name": name, "slug": name, "visibility": "public"}
+            result_of(self.call(ALICE, "memory", "memory_create_brain", brain, brain=""))
+            return name
+        body = {"brainId": name, "name": name, "slug": name, "visibility": "public"}
+        assert self.http.post(f"{self.upstream}/v1/brains", json=body).status_code == 201
+        return name
+
     def call(self, who: Person, surface: str, tool: str, arguments: dict[str, Any], **where: str) -> str:
         """All that is said to a call, as it came: `project` is named in a header, `brain` in the URL."""
         call = raw_call("modern", tool, arguments)
@@ -88,8 +98,25 @@ def result_of(said: str) -> dict[str, Any]:
 
 @contextmanager
 def company(kind: Kind, folder: Path) -> Iterator[Company]:
-    made = {person: token_file.make_token() for person in PEOPLE}
     path = folder / "tokens.json"
+    made = make_tokens(path)
+    settings: dict[str, Any] = {"auth": "tokens", "tokens_file": path, "calls_per_second": 1e6}
+    with _platform(kind, folder) as upstream:
+        if upstream is not None:
+            keys = folder / "keys.json"
+            keys.write_bytes(signing_keys.serialize(signing_keys.begin("ES256")))
+            settings |= {"upstream_url": upstream, "upstream_auth": "internal", "upstream_audience": "platform"}
+            settings |= {"signing_keys_file": keys, "public_url": "https://brains.example"}
+        with (
+            serving(folder / "data", None, surfaces=tuple(SURFACES), **settings) as served,
+            httpx.Client(trust_env=False, timeout=60) as http,
+        ):
+            yield Company(served.url, made, http, upstream)
+
+
+def make_tokens(path: Path) -> dict[Person, str]:
+    """A token for each of them, in a file."""
+    made = {person: token_file.make_token() for person in PEOPLE}
     with token_file.change(path) as kept:
         kept += [
             token_file.Record(
@@ -104,18 +131,7 @@ def company(kind: Kind, folder: Path) -> Iterator[Company]:
             )
             for person in PEOPLE
         ]
-    settings: dict[str, Any] = {"auth": "tokens", "tokens_file": path, "calls_per_second": 1e6}
-    with _platform(kind, folder) as upstream:
-        if upstream is not None:
-            keys = folder / "keys.json"
-            keys.write_bytes(signing_keys.serialize(signing_keys.begin("ES256")))
-            settings |= {"upstream_url": upstream, "upstream_auth": "internal", "upstream_audience": "platform"}
-            settings |= {"signing_keys_file": keys, "public_url": "https://brains.example"}
-        with (
-            serving(folder / "data", None, surfaces=tuple(SURFACES), **settings) as served,
-            httpx.Client(trust_env=False, timeout=60) as http,
-        ):
-            yield Company(served.url, made, http, upstream)
+    return made
 
 
 @contextmanager

@@ -4,11 +4,14 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from gateway.surfaces.catalog import SURFACES
+from tests.gateway.test_processes import process
 from tests.tenants.companies import (
     ALICE,
     ALICE_OF_GLOBEX,
@@ -21,8 +24,10 @@ from tests.tenants.companies import (
     Kind,
     Person,
     company,
+    make_tokens,
     result_of,
 )
+from tests.tiers import by_tier
 
 # A word that is in every note, so that any search finds all of them.
 COMMON: Final = "walrus"
@@ -110,7 +115,7 @@ def team_entry(word: str, scope: str) -> dict[str, Any]:
 
 def everything_to_read(world: World, who: Person) -> Iterator[str]:
     """Every tool that may tell something, asked for all there is, and for what is not theirs by its name."""
-    for query in [COMMON, *world.secrets.hidden_from(who)[:4]]:
+    for query in [COMMON, *world.secrets.hidden_from(who)[: by_tier(1, 4)]]:
         # Some answers say what was asked.
         yield from (said.replace(query, "") for said in everything_found(world, who, query))
     yield from everything_listed(world, who)
@@ -299,3 +304,22 @@ def test_a_brain_of_ones_own_is_made_and_listed(world: World) -> None:
     assert listed[BOB] == {"main", BRAIN, "acme-tenant"}
     assert listed[CAROL] == {"main", BRAIN, "globex-private", "globex-tenant"}
     assert listed[ALICE_OF_GLOBEX] == {"main", BRAIN, "globex-tenant"}
+
+
+@pytest.mark.not_quick
+def test_workers_tell_the_embedded_brain_who_calls_too(tmp_path: Path) -> None:
+    """It runs in the process of their supervisor, and they reach it as they would any platform."""
+    tokens = tmp_path / "tokens.json"
+    made = make_tokens(tokens)
+    settings = {"BRAINS_AUTH": "tokens", "BRAINS_TOKENS_FILE": str(tokens)}
+    with (
+        process(tmp_path, "--workers", "2", **settings) as served,
+        httpx.Client(trust_env=False, timeout=60) as http,
+    ):
+        here = Company(f"http://127.0.0.1:{served.port}", made, http, None)
+        brain = {"name": "Hers", "slug": "hers", "visibility": "private"}
+        result_of(here.call(ALICE, "memory", "memory_create_brain", brain, brain=""))
+        assert "hers" in here.call(ALICE, "memory", "memory_list_brains", {}, brain="")
+        for who in (BOB, CAROL, ALICE_OF_GLOBEX):
+            assert "hers" not in here.call(who, "memory", "memory_list_brains", {}, brain="")
+            assert "no_brain" in here.call(who, "memory", "memory_search", {"query": "x"}, brain="hers")

@@ -118,6 +118,7 @@ async def told_until_the_end(response: httpx.Response, progress: asyncio.Event) 
     return messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
 async def test_an_answer_goes_on_while_the_gateway_drains_and_is_then_cut(tmp_path: Path, workers: str) -> None:
     """Both eras at once, in one process. What is cut has no result that could be taken for an answer."""

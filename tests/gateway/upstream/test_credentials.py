@@ -64,7 +64,7 @@ def somebody(gateway: Hosted, inbound: str) -> Agent:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["static", "internal"])
 @pytest.mark.parametrize("inbound", INBOUND)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_the_callers_own_token_and_headers_never_reach_the_platform(
     tmp_path: Path, inbound: str, kind: str, dialect: str
 ) -> None:
@@ -171,7 +171,7 @@ USES = [(d, call) for d in DIALECTS for call in every_tool() if (d, call.tool) !
 
 
 @pytest.mark.parametrize(("dialect", "call"), USES, ids=[f"{dialect}-{call.tool}" for dialect, call in USES])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 def test_an_internal_token_is_good_for_what_the_tool_needs_and_no_more(
     tmp_path: Path, dialect: str, call: ToolCall
 ) -> None:
@@ -253,7 +253,7 @@ def test_a_project_that_no_token_names_is_never_signed(tmp_path: Path, inbound: 
 
 @pytest.mark.parametrize("call", every_tool(), ids=lambda call: call.tool)
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 def test_a_project_that_is_not_the_callers_is_forbidden_and_nothing_is_sent(
     tmp_path: Path, era: Era, call: ToolCall
 ) -> None:

@@ -239,6 +239,22 @@ async def test_merged_nodes_are_dead_but_can_be_opened_and_that_counts_twice(web
     assert "reactivation_count: 0" in await told(web_house, "recall_memory", node_id=other)
 
 
+async def test_merged_nodes_are_found_by_no_other_surface_either(web_house: House) -> None:
+    one, two = await patrolled(web_house, scene("Otters swim upstream"), scene("Otters dive deep"))
+    answer = await told(web_house, "merge_nodes", node_ids=f"{two},{one}", summary="Otters swim and dive")
+    (merged,) = UUID.findall(answer)
+    for tool, arguments in (
+        ("memory_search", {"sort": "recency"}),
+        ("memory_search", {}),
+        ("memory_recall", {}),
+        ("memory_recall", {"session_id": "talk"}),
+        ("memory_ask", {}),
+    ):
+        said = str(await web_house.good("memory", tool, query="otters swim dive", **arguments))
+        assert [word for word in ("upstream", "deep") if word in said] == []
+        assert merged in said or tool == "memory_ask"
+
+
 async def test_a_node_that_was_merged_is_not_merged_into_another(web_house: House) -> None:
     one, two, other = await patrolled(web_house, scene("Otters swim"), scene("Otters dive"), scene("Otters eat"))
     answer = await told(web_house, "merge_nodes", node_ids=f"{one}, {two}", summary="Otters swim and dive")

@@ -93,7 +93,7 @@ def plain(result: Any) -> str:
 
 
 @pytest.mark.parametrize(("tool", "wrong", "sentence"), LIMITS, ids=[f"{row[0]}-{row[2]}" for row in LIMITS])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 async def test_limits_are_named(web_agent: Agent, tool: str, wrong: dict[str, Any], sentence: str) -> None:
     before = await state_of(web_agent)
     result = await web_agent(tool, **{**GOOD[tool], **wrong})
@@ -111,7 +111,7 @@ async def test_unknown_arguments_are_refused_by_name(web_agent: Agent, tool: str
 
 @pytest.mark.parametrize("tool", [tool for tool, arguments in GOOD.items() if arguments])
 @pytest.mark.parametrize("wrong", [None, 7, True, {"a": 1}, "", "nul\0nul"], ids=repr)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 async def test_required_arguments_are_checked(web_agent: Agent, tool: str, wrong: Any) -> None:
     name = next(iter(GOOD[tool]))
     result = await web_agent(tool, **{name: wrong})
@@ -129,7 +129,7 @@ async def test_missing_arguments_are_named(web_agent: Agent, tool: str) -> None:
 @pytest.mark.not_quick
 async def test_ids_that_could_leave_their_place_are_refused(web_agent: Agent) -> None:
     before = await state_of(web_agent)
-    for bad in nth(BAD_IDS, 4):
+    for bad in nth(BAD_IDS, 9):
         for tool in TAKES_BRAIN:
             result = await web_agent(tool, **{**GOOD[tool], "brain": bad})
             assert code_of(result) == "validation_error", (tool, bad)
