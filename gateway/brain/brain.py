@@ -28,8 +28,8 @@ _MOST_HITS, _MOST_RECALLED, _DEFAULT_TOP_K = 100, 50, 10
 _FILL_UP = (3, 10)
 _UNKNOWN_SOURCES = "The platform's answer draws on notes that may not be yours, so it is not passed on."
 _WOULD_MIX = (
-    "This platform consolidates a whole brain at once. That would mix the notes of its projects, "
-    "and not everybody here may see all of them."
+    "This platform consolidates a whole brain at once. That would mix notes of projects and of single people, "
+    "which not everybody here may see."
 )
 
 
@@ -232,14 +232,19 @@ class Brain:
         resolved = await self._directory.resolve(call, brain)
         if (await self._directory.known(call, resolved)).keeps_folders_apart:
             return False
-        try:
-            listed = await self._serve(call, brain, "list_notes", {"dir": "memory/project", "recursive": False})
-        except GatewayError as error:
-            if error.code not in {"not_implemented", "not_found"}:
-                raise
-            # A platform that does not say what a brain holds may hold anything in it; or it is no brain of theirs.
-            return error.code == "not_implemented" and await self.exists(call, resolved)
-        return bool(listed.get("items"))
+        for folder in ("memory/project", "memory/agent", "reflections"):
+            try:
+                listed = await self._serve(call, brain, "list_notes", {"dir": folder, "recursive": False})
+            except GatewayError as error:
+                if error.code not in {"not_implemented", "not_found"}:
+                    raise
+                # What does not say what a brain holds may hold anything in it; or it is no brain of theirs.
+                if error.code == "not_implemented":
+                    return await self.exists(call, resolved)
+            else:
+                if listed.get("items"):
+                    return True
+        return False
 
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
         """Do this after the call was answered, for the same caller; once at a time for each name."""

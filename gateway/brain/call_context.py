@@ -37,6 +37,8 @@ class CallContext(StepContext):
         self.caller = names.caller_name(call.caller.partition)
         self._call = call
         self._services = services
+        principal = call.caller.principal
+        self.own_tree = names.private_tree(principal.issuer, principal.subject) if services.shared else None
         # Nobody waits for a stranger whose brain happens to have the same name.
         self._tenant = call.caller.partition if services.shared else ""
         self._page: Args | None = None

@@ -134,4 +134,6 @@ def _fold(path: str) -> str:
 
 def _is_clear(path: str) -> bool:
     """Whether a path says where it is, whoever reads it."""
+    # A session's id may have these two, and stands in the path of what came of it.
+    path = path.replace("%3a", "").replace("%40", "")
     return "%" not in path and "\\" not in path and all(part not in {"", ".", ".."} for part in path.split("/"))

@@ -12,6 +12,8 @@ class StepContext(Protocol):
 
     caller: str
     """A name for who calls that gives nothing away: it stands in paths."""
+    own_tree: str | None
+    """The caller's own folder below `memory/agent/`, for what nobody else may see; None where there is one tenant."""
 
     @property
     def may_have_written(self) -> bool:

@@ -221,9 +221,8 @@ def reflection_path(caller: str, session_id: str) -> str:
     return f"reflections/{caller}-{session_name(session_id)}.md"
 
 
-def extracted_path(name: str, content: str, project: str | None = None) -> str:
+def extracted_path(name: str, content: str, tree: str = "global") -> str:
     """Where an extracted memory is kept. Its name is a model's choice, so it is made into a slug again."""
-    tree = "global" if project is None else f"project/{project}"
     return f"memory/{tree}/extracted-{slug(name, empty='memory')}-{checksum(content)[:12]}.md"
 
 

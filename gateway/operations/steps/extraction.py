@@ -46,7 +46,7 @@ async def extract_later(context: StepContext, brain: str, session_id: str) -> st
 
     async def job(later: StepContext) -> None:
         kept = await read_log(later, brain, session_id)
-        await _extract_rest(later, brain, session_id, kept.messages, kept.extracted)
+        await _extract_rest(later, brain, session_id, kept.messages, kept.extracted, later.own_tree)
 
     context.later(f"extract {names.session_log_path(context.caller, session_id)} of {brain}", job)
     return "started"
@@ -60,14 +60,21 @@ async def _extract_from_transcript(context: StepContext, document: Args) -> None
     await _extract_rest(context, brain, name, messages, (await read_log(context, brain, name)).extracted)
 
 
-async def _extract_rest(context: StepContext, brain: str, name: str, messages: Sequence[JsonObject], done: int) -> None:
+async def _extract_rest(
+    context: StepContext,
+    brain: str,
+    name: str,
+    messages: Sequence[JsonObject],
+    done: int,
+    own_tree: str | None = None,
+) -> None:
     """Look at what was said since the last time, a request at a time, and note how far that went."""
     path = names.session_log_path(context.caller, name)
     most = len(messages)
     while done < len(messages):
         window = first_that_fit(messages[done : done + most])
         try:
-            paths = await keep_extracted(context, brain, name, window)
+            paths = await keep_extracted(context, brain, name, window, own_tree)
         except GatewayError as error:
             # Refused for what it is, it would be refused for ever, and all that follows with it.
             if error.code not in {"payload_too_large", "validation_error"}:
@@ -82,25 +89,33 @@ async def _extract_rest(context: StepContext, brain: str, name: str, messages: S
 
 
 async def keep_extracted(
-    context: StepContext, brain: str, session_id: str, messages: Sequence[JsonObject]
+    context: StepContext, brain: str, session_id: str, messages: Sequence[JsonObject], own_tree: str | None = None
 ) -> list[str]:
-    """Have memories extracted and store them: these platforms only propose them. The paths they are kept at."""
+    """Have memories extracted and store them: these platforms only propose them. The paths they are kept at.
+
+    What was said in a session that is one person's stays in their own tree.
+    """
     actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
     args = {"brain": brain, "session_id": session_id, "messages": as_messages(messages), "actor_id": actor}
     proposed = (await context.send(Op.EXTRACT, args))["memories"]
     project = context.project_of(actor)
     said = [memory for memory in proposed if str(memory.get("content") or "").strip()]
-    writes = dict(_memory(memory, session_id, project) for memory in said)
+    writes = dict(_memory(memory, session_id, _tree(memory, project, own_tree)) for memory in said)
     if writes:
         await _write_all(context, brain, writes)
     return list(writes)
 
 
-def _memory(memory: JsonObject, session_id: str, project: str | None) -> tuple[str, bytes]:
+def _tree(memory: JsonObject, project: str | None, own_tree: str | None) -> str:
+    if own_tree is not None:
+        return f"agent/{own_tree}"
+    return f"project/{project}" if project is not None and memory.get("scope") == "project" else "global"
+
+
+def _memory(memory: JsonObject, session_id: str, tree: str) -> tuple[str, bytes]:
     content = str(memory["content"])
     title = " ".join(str(memory.get("name") or names.title_of(content)).split())
-    of_project = project if memory.get("scope") == "project" else None
-    path = names.extracted_path(str(memory.get("filename") or title).removesuffix(".md"), content, of_project)
+    path = names.extracted_path(str(memory.get("filename") or title).removesuffix(".md"), content, tree)
     tags = memory.get("tags")
     front = {"type": str(memory.get("type") or "memory"), "session_id": session_id, "source": "extract"}
     note = {"title": title, "content": content, "tags": [str(t) for t in tags] if isinstance(tags, list) else []}

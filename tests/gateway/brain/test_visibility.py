@@ -31,6 +31,7 @@ def view(principal: Principal = ANN, *, shared: bool = True) -> View:
         f"memory/project/{TALK}/memo/a.md",
         f"sessions/{OWNER}/talk.jsonl",
         f"reflections/{OWNER}-talk.md",
+        f"reflections/{OWNER}-team%3Atalk%40noon.md",
     ],
 )
 def test_what_is_theirs_is_seen(path: str) -> None:

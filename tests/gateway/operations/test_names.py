@@ -272,12 +272,12 @@ def test_derived_paths_are_paths_a_caller_could_have_given(title: str, content: 
 def test_a_name_that_a_model_chose_is_a_path_a_caller_could_have_given(
     name: str, content: str, actor: str | None
 ) -> None:
-    project = None if actor is None else names.actor_folder(actor)
-    path = names.extracted_path(name, content, project)
+    tree = "global" if actor is None else f"project/{names.actor_folder(actor)}"
+    path = names.extracted_path(name, content, tree)
     assert names.check_path(path) == path
-    assert path.startswith("memory/global/extracted-" if project is None else "memory/project/")
+    assert path.startswith(f"memory/{tree}/extracted-")
     assert path.endswith(f"-{names.checksum(content)[:12]}.md")
-    assert path == names.extracted_path(name, content, project)
+    assert path == names.extracted_path(name, content, tree)
 
 
 session_ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", fullmatch=True)

@@ -75,6 +75,7 @@ class InMemory:
     faults: dict[Op, list[Fault]] = field(default_factory=dict)
     changed: dict[str, object] = field(default_factory=dict)
     caller: str = "c0ffee"
+    own_tree: str | None = None
     unfindable: tuple[str, ...] = ()
     sent: list[tuple[Op, dict[str, Any]]] = field(default_factory=list)
     made: list[Op] = field(default_factory=list)

@@ -60,6 +60,17 @@ async def test_what_was_said_is_looked_at_after_the_answer_and_kept() -> None:
     assert (await read_log(work, BRAIN, "s")).extracted == 2
 
 
+async def test_what_was_said_in_a_session_of_ones_own_stays_in_ones_own_tree() -> None:
+    """Of a transcript, which everybody of the brain may read, it stays where everybody may read it too."""
+    work = Proposing(own_tree="u-ann")
+    await say(work, "a")
+    await extraction.transcript_by_put(work, transcript("b"))
+    await work.after_the_answer()
+    kept = {notes.parse(body).content: path for path, body in work.files.items() if "/extracted-" in path}
+    assert kept["said a"].startswith("memory/agent/u-ann/extracted-")
+    assert kept["said b"].startswith("memory/global/extracted-")
+
+
 async def test_where_memories_were_kept_is_noted_in_the_log() -> None:
     work = Proposing()
     await say(work, "a")
