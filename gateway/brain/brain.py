@@ -22,6 +22,8 @@ from gateway.operations.table import Args, JsonObject, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
 _MESSAGE_LENGTH = 1_000_000
+# It is kept with every message, and with everything that is extracted from one.
+_ACTOR_LENGTH = 512
 # What a search and a recall find at most, and without being told.
 _MOST_HITS, _MOST_RECALLED, _DEFAULT_TOP_K = 100, 50, 10
 # How many times as much is asked for, in turn, where something was left out of what was found.
@@ -178,6 +180,7 @@ class Brain:
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
+        _check_actor(actor_id)
         self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
@@ -204,6 +207,7 @@ class Brain:
             GatewayError: with how many were `appended` and how many are `remaining`.
         """
         names.check_id(session_id, "session_id")
+        _check_actor(actor_id)
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
         self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
@@ -387,3 +391,8 @@ class Brain:
         answer, step = await serving
         call.served_by = step.via
         return answer
+
+
+def _check_actor(actor_id: str | None) -> None:
+    if actor_id is not None and len(actor_id) > _ACTOR_LENGTH:
+        raise GatewayError("validation_error", f"actor_id must have at most {_ACTOR_LENGTH} characters.")

@@ -47,5 +47,6 @@ def _problem(problem: Any) -> str:
 
 
 def printable(name: object) -> str:
-    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    # Cut first: it may be as long as a body.
+    text = "".join(c if c.isprintable() else "?" for c in str(name)[:65])
     return text if len(text) <= 64 else text[:64] + "…"

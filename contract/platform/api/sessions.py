@@ -16,6 +16,8 @@ from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
 
 MESSAGE_LIMIT: Final = 1_000_000
+# It is kept with every fact that is found in a message.
+ACTOR_LIMIT: Final = 512
 # A million characters are at most four million bytes, or twelve of escapes.
 MESSAGE_JSON_LIMIT: Final = 16 * MIB
 
@@ -50,8 +52,9 @@ def _metadata(fields: Fields) -> dict[str, object]:
     metadata = fields.mapping("metadata")
     if not isinstance(metadata.get("skip_extract"), bool | None):
         raise invalid("metadata.skip_extract must be true or false")
-    if not isinstance(metadata.get("actor_id"), str | None):
-        raise invalid("metadata.actor_id must be a string")
+    actor = metadata.get("actor_id")
+    if not isinstance(actor, str | None) or len(actor or "") > ACTOR_LIMIT:
+        raise invalid(f"metadata.actor_id must be a string of at most {ACTOR_LIMIT} characters")
     return metadata
 
 

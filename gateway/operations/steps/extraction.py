@@ -17,6 +17,10 @@ log = structlog.get_logger()
 # Platforms take 1 MiB of JSON here, in which a character may need two.
 _REQUEST_BYTES = 500_000
 _ROOM = 1024
+# So many are sent in vain after one call: a long conversation that is refused throughout would be sent for an hour.
+_REFUSALS = 100
+# Whoever else speaks is taken for a user: platforms refuse a whole request for one role that they do not know.
+_ROLES = ("system", "user", "assistant", "tool")
 
 
 async def transcript_by_put(context: StepContext, document: Args) -> JsonObject:
@@ -70,7 +74,7 @@ async def _extract_rest(
 ) -> None:
     """Look at what was said since the last time, a request at a time, and note how far that went."""
     path = names.session_log_path(context.caller, name)
-    most = len(messages)
+    most, refusals = len(messages), 0
     while done < len(messages):
         window = first_that_fit(messages[done : done + most])
         try:
@@ -79,6 +83,10 @@ async def _extract_rest(
             # Refused for what it is, it would be refused for ever, and all that follows with it.
             if error.code not in {"payload_too_large", "validation_error"}:
                 raise
+            refusals += 1
+            if refusals == _REFUSALS:
+                log.warning("extract.given_up", brain=brain, messages=len(messages) - done, code=error.code)
+                return
             if len(window) > 1:
                 most = len(window) // 2
                 continue
@@ -143,7 +151,10 @@ async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes])
 def as_messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Role and content alone, none of it longer than one request."""
     return [
-        {"role": m["role"], "content": str(m["content"]).encode()[:_REQUEST_BYTES].decode("utf-8", "ignore")}
+        {
+            "role": m["role"] if m["role"] in _ROLES else "user",
+            "content": str(m["content"]).encode()[:_REQUEST_BYTES].decode("utf-8", "ignore"),
+        }
         for m in messages
     ]
 

@@ -20,9 +20,18 @@ def one_line(metadata: JsonObject) -> str:
     Raises:
         ValueError, RecursionError: it cannot be said in JSON.
     """
+    return "".join(c if c.isprintable() and c != "'" else _escaped(c) for c in as_json(metadata))
+
+
+def as_json(metadata: JsonObject) -> str:
+    """Never longer than the line that is made of it, and soon there.
+
+    Raises:
+        ValueError, RecursionError: it cannot be said in JSON.
+    """
     text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     text.encode()
-    return "".join(c if c.isprintable() and c != "'" else _escaped(c) for c in text)
+    return text
 
 
 def _escaped(character: str) -> str:

@@ -8,7 +8,7 @@ from gateway.mcp.shapes import ADDS, READS
 from gateway.mcp.tool import Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
-from gateway.surfaces.memo.metadata import one_line
+from gateway.surfaces.memo.metadata import as_json, one_line
 
 LEAST, MOST, DEFAULT_LIMIT = 1, 100, 10
 METADATA_LENGTH: Final = 16_000
@@ -32,10 +32,10 @@ def _telling(content: str) -> str:
 def _storable(metadata: JsonObject | None) -> JsonObject | None:
     """Metadata go into front matter, of which only so much is read."""
     try:
-        length = len(one_line(metadata or {}))
+        length = len(as_json(metadata or {}))
     except (ValueError, RecursionError):
         raise ValueError("metadata must be plain JSON") from None
-    if length > METADATA_LENGTH:
+    if length > METADATA_LENGTH or len(one_line(metadata or {})) > METADATA_LENGTH:
         raise ValueError(f"metadata must have at most {METADATA_LENGTH:,} characters as JSON")
     return metadata
 

@@ -86,5 +86,5 @@ def failed(error: GatewayError, request_id: str) -> str:
 
 
 def _printable(name: object) -> str:
-    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    text = "".join(c if c.isprintable() else "?" for c in str(name)[: _SHOWN + 1])
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

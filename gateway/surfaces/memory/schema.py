@@ -15,6 +15,8 @@ NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 BrainRef = Annotated[str | None, Field(description="Brain id or slug; the default brain when omitted.")]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Query = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+# The schema, which is the contract's, does not bound these; no file system and hardly a server takes longer ones.
+_PATH_LENGTH, _URL_LENGTH = 4096, 8192
 Slug = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
 
@@ -50,6 +52,12 @@ class IngestFileInput(Input):
     brain: BrainRef = None
     as_: Annotated[Literal["markdown", "text", "pdf", "json"] | None, Field(alias="as")] = None
 
+    @model_validator(mode="after")
+    def _is_short(self) -> Self:
+        if len(self.path) > _PATH_LENGTH:
+            raise ValueError(f"path must have at most {_PATH_LENGTH:,} characters")
+        return self
+
 
 class IngestUrlInput(Input):
     url: Annotated[str, Field(json_schema_extra={"format": "uri"})]
@@ -57,6 +65,8 @@ class IngestUrlInput(Input):
 
     @model_validator(mode="after")
     def _is_url(self) -> Self:
+        if len(self.url) > _URL_LENGTH:
+            raise ValueError(f"url must have at most {_URL_LENGTH:,} characters")
         try:
             parts = urlsplit(self.url)
             valid = bool(parts.scheme and parts.hostname) and not any(c.isspace() for c in self.url)

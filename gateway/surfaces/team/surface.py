@@ -168,5 +168,5 @@ def _is_wanted(entry: JsonObject, args: schema.RecallInput) -> bool:
 def _client_name() -> str | None:
     """What the client calls itself, if it says."""
     said = get_context().session.client_params
-    name = "" if said is None else "".join(c for c in said.client_info.name if c.isprintable())
-    return name[:_CLIENT_LENGTH].strip() or None
+    name = "" if said is None else said.client_info.name[:_CLIENT_LENGTH]
+    return "".join(c for c in name if c.isprintable()).strip() or None

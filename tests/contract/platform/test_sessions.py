@@ -224,7 +224,9 @@ def test_recall_forgets_what_was_said_long_ago(client: httpx.Client, brain: str,
     assert recall(client, brain, "anything") == []
 
 
-@pytest.mark.parametrize("metadata", [{"skip_extract": "true"}, {"skip_extract": 1}, {"actor_id": 7}, [], "x"])
+@pytest.mark.parametrize(
+    "metadata", [{"skip_extract": "true"}, {"skip_extract": 1}, {"actor_id": 7}, {"actor_id": "a" * 513}, [], "x"]
+)
 def test_words_that_change_what_is_done_are_checked(client: httpx.Client, brain: str, metadata: object) -> None:
     body = {"role": "user", "content": "I like tea.", "metadata": metadata}
     answer = client.post(f"{brain}/sessions/s/messages", json=body)

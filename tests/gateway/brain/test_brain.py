@@ -376,6 +376,20 @@ async def test_a_message_in_a_session_has_a_length() -> None:
             assert platform.requests.count("POST /v1/brains/main/sessions/s/messages") == sent
 
 
+async def test_who_speaks_has_a_length_for_it_is_kept_with_every_message() -> None:
+    messages, actor = [{"role": "user", "content": "x"}] * 500, "a" * 513
+    async with opened({"POST /v1/brains/main/sessions/s/messages": lambda _request: {}}) as (brain, platform):
+        for sending in (
+            brain.append_messages(Call(), "main", "s", messages, actor),
+            brain.store_transcript(Call(), "main", messages, actor),
+        ):
+            with pytest.raises(GatewayError, match="validation_error: actor_id must have at most 512 characters"):
+                await sending
+        assert platform.requests == []
+        await brain.append_messages(Call(), "main", "s", messages[:1], actor[1:])
+        assert "POST /v1/brains/main/sessions/s/messages" in platform.requests
+
+
 async def test_a_page_is_fetched_once_whichever_way_it_is_stored() -> None:
     seen: list[str] = []
 

@@ -166,6 +166,29 @@ async def test_what_follows_a_message_that_is_refused_is_sent_together_again() -
     assert [len(args["messages"]) for op, args in work.sent if op is Op.EXTRACT] == [20, 10, 5, 2, 1, 19]
 
 
+async def test_a_conversation_that_is_refused_throughout_is_given_up_and_taken_up_with_the_next_call() -> None:
+    work = Proposing(poison="bad")
+    await say(work, *["bad"] * 500)
+    await work.after_the_answer()
+    assert [op for op, _ in work.sent].count(Op.EXTRACT) == 100
+    reached = (await read_log(work, BRAIN, "s")).extracted
+    assert 0 < reached < 500
+    work.poison = None
+    await say(work, "good")
+    await work.after_the_answer()
+    assert (await read_log(work, BRAIN, "s")).extracted == 501
+    assert "good" in work.memories
+
+
+async def test_who_has_a_role_that_no_platform_knows_is_taken_for_a_user() -> None:
+    work = Proposing()
+    said = [{"role": role, "content": f"as {role}"} for role in ("user", "partner", "tool")]
+    await extraction.transcript_by_put(work, {**transcript("a"), "messages": said})
+    await work.after_the_answer()
+    args = next(args for op, args in work.sent if op is Op.EXTRACT)
+    assert [message["role"] for message in args["messages"]] == ["user", "user", "tool"]
+
+
 @pytest.mark.parametrize("code", ["unauthorized", "upstream_error", "rate_limited", "timeout", "not_found"])
 async def test_any_other_failure_passes_nothing_over(code: str) -> None:
     work = Proposing().fails(Op.EXTRACT, code)

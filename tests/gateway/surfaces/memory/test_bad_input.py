@@ -52,6 +52,8 @@ LIMITS: list[tuple[str, dict[str, Any], str]] = [
     ("memory_remember", {"tags": "a,b"}, "tags must be a list"),
     ("memory_remember", {"path": "x" * 1022 + ".md"}, "path must have at most 1,024 characters"),
     ("memory_ingest_file", {"as": "word"}, "as must be one of 'markdown', 'text', 'pdf' or 'json'"),
+    ("memory_ingest_file", {"path": "x" * 4097}, "path must have at most 4,096 characters"),
+    ("memory_ingest_url", {"url": "https://example.com/".ljust(8193, "x")}, "url must have at most 8,192 characters"),
     ("memory_ingest_url", {"url": "not a url"}, "url must be a valid URL"),
     ("memory_ingest_url", {"url": "/relative"}, "url must be a valid URL"),
     ("memory_extract", {"messages": []}, "messages must have at least 1 entry"),
