@@ -1,9 +1,10 @@
 """People of two organizations with projects of their own, who share a brain, before platforms of three kinds."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -47,6 +48,8 @@ class Company:
     tokens: dict[Person, str]
     http: httpx.Client
     upstream: str | None
+    called: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each tool was called, by surface."""
 
     def new_brain(self, name: str) -> str:
         """A brain that all of them may use."""
@@ -61,6 +64,7 @@ class Company:
     def call(self, who: Person, surface: str, tool: str, arguments: dict[str, Any], **where: str) -> str:
         """All that is said to a call, as it came: `project` is named in a header, `brain` in the URL."""
         call = raw_call("modern", tool, arguments)
+        self.called[surface, tool] += 1
         return self._post(who, surface, call["json"], call["headers"], **where)
 
     def ask_protocol(self, who: Person, surface: str, method: str, params: dict[str, Any]) -> str:

@@ -5,11 +5,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import httpx
 import pytest
 
+from gateway.surfaces.being.schema import Target
 from gateway.surfaces.catalog import SURFACES
 from tests.gateway.test_processes import process
 from tests.tenants.companies import (
@@ -160,10 +161,16 @@ def everything_listed(world: World, who: Person) -> Iterator[str]:
     yield here.call(who, "team", "memory_scopes", {})
     yield here.call(who, "team", "memory_load_context", {})
     yield here.call(who, "kv", "jettson_memory_list", {})
-    yield here.call(who, "being", "get_context", {})
-    yield here.call(who, "being", "recall_memory", {})
+    yield here.call(who, "kv", "jettson_memory_get", {"key": COMMON})
+    yield here.call(who, "kv", "jettson_memory_put", {"key": f"{who.name}-{who.org}", "value": "nothing"})
+    yield here.call(who, "kv", "jettson_memory_delete", {"key": COMMON})
+    yield from everything_of_beings(here, who)
+    yield here.call(who, "memory", "memory_ingest_url", {"url": "http://127.0.0.1:9/"})
+    yield here.call(who, "memory", "memory_extract", {"messages": [{"role": "user", "content": f"And the {COMMON}?"}]})
+    yield here.call(who, "memory", "memory_reflect", {"session_id": "talk"})
     yield here.call(who, "memory", "memory_list_brains", {})
     yield here.call(who, "memory", "memory_list_brains", {}, brain="")
+    yield here.call(who, "memory", "memory_create_brain", {"name": "Shared", "slug": BRAIN}, brain="")
     for brain, strangers in world.foreign_brains.items():
         if who in strangers:
             yield here.call(who, "memory", "memory_search", {"query": COMMON}, brain=brain)
@@ -171,11 +178,32 @@ def everything_listed(world: World, who: Person) -> Iterator[str]:
             yield here.call(who, "team", "memory_recall", {}, brain=brain)
 
 
+def everything_of_beings(here: Company, who: Person) -> Iterator[str]:
+    yield here.call(who, "being", "get_context", {})
+    yield here.call(who, "being", "recall_memory", {})
+    for target in get_args(Target):
+        yield here.call(who, "being", "update_memory", {"target": target, "action": "get"})
+    yield here.call(who, "being", "update_notes", {"action": "append", "notes": ["nothing"]})
+    relation = {"entity_name": "Rin", "relation_type": "person", "action": "upsert", "content": "nobody"}
+    yield here.call(who, "being", "update_relation", relation)
+    yield here.call(who, "being", "trigger_patrol", {"messages": []})
+    yield here.call(who, "being", "merge_nodes", {"node_ids": "a,b", "summary": "nothing"})
+    yield here.call(who, "being", "get_current_time", {})
+
+
 @pytest.mark.parametrize("who", PEOPLE, ids=lambda person: f"{person.name} of {person.org}")
 def test_no_tool_tells_anybody_a_word_that_is_not_theirs(world: World, who: Person) -> None:
     hidden = world.secrets.hidden_from(who)
     told = [said for said in everything_to_read(world, who) if any(word in said for word in hidden)]
     assert told == []
+    tools = {(surface, spec["name"]) for surface in SURFACES for spec in tools_of(world.company, who, surface)}
+    # Consolidating has a test of its own below.
+    assert tools - set(world.company.called) <= {("memory", "memory_consolidate")}
+
+
+def tools_of(here: Company, who: Person, surface: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(here.ask_protocol(who, surface, "tools/list", {}))[-1]["result"]["tools"]
+    return listed
 
 
 @pytest.mark.parametrize("who", PEOPLE, ids=lambda person: f"{person.name} of {person.org}")
