@@ -69,7 +69,7 @@ def test_a_slow_pattern_of_bytes_is_seen() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "method"),
-    [(r"[^.!?\n]+[.!?]*", "finditer"), (r"\s+$", "match"), (r"[a-z]{0,200}-x", "search"), (r"(?:ab)*+c", "match")],
+    [(r"[^.!?\n]+[.!?]*", "finditer"), (r"\s+$", "match"), (r"[a-z]{0,20}-x", "search"), (r"(?:ab)*+c", "match")],
 )
 def test_a_linear_pattern_is_not_blamed(pattern: str, method: str) -> None:
     assert regexes.slowest(Used("here", re.compile(pattern), frozenset({method}))) is None

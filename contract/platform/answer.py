@@ -30,7 +30,8 @@ class Quote:
 
 def frames(found: Found) -> Iterator[JsonObject]:
     """The events of a whole answer, in the order they are sent."""
-    yield {"type": "retrieve", "chunks": [_retrieved(hit) for hit in found.hits], "live": True}
+    paths = [hit.path for hit in found.hits]
+    yield {"type": "retrieve", "chunks": [_retrieved(hit) for hit in found.hits], "paths": paths, "live": True}
     answer = ""
     quotes = choose(found)
     for quote in quotes:
@@ -60,7 +61,6 @@ def _retrieved(hit: Hit) -> JsonObject:
     return {
         "chunk_id": hit.chunk_id,
         "document_id": hit.document_id,
-        "path": hit.path,
         "score": hit.score,
         "preview": hit.text[:PREVIEW],
     }

@@ -7,7 +7,7 @@ from gateway.brain.visibility import View
 from gateway.operations import names
 from gateway.operations.errors import StreamBroken
 from gateway.operations.steps.finding import hits_of
-from gateway.operations.table import JsonObject
+from gateway.operations.table import JsonObject, JsonValue
 
 IDS: Final = ("chunk_id", "document_id")
 _QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
@@ -51,13 +51,14 @@ class Sources:
         self._has_spoken |= frame.get("type") == "answer_delta"
 
     async def _check(self, frame: JsonObject) -> None:
-        live, is_cut = frame.pop("live", False), frame.pop("is_cut", False)
+        live, is_cut, told = frame.pop("live", False), frame.pop("is_cut", False), frame.pop("paths", None)
         if isinstance(chunks := frame.get("chunks"), list):
             if is_cut and self._view.is_limited:
                 raise NotTheirs
             # Without a source, nobody knows what the words to come draw on: some platforms name none.
             if chunks:
-                await self._check_chunks([chunk for chunk in chunks if isinstance(chunk, dict)], live)
+                placed = chunks if told is None else _place(chunks, told)
+                await self._check_chunks([chunk for chunk in placed if isinstance(chunk, dict)], live)
             return
         if not (self._view.sees(path) if (path := _path_of(frame)) else self._is_known(frame)):
             raise NotTheirs
@@ -82,6 +83,13 @@ class Sources:
         if not self._view.is_limited or frame.get("type") not in {"answer_delta", "citation", "done"}:
             return True
         return self._known is not None and all(str(frame[key]) in self._known for key in IDS if frame.get(key))
+
+
+def _place(chunks: list[JsonObject], told: JsonValue) -> list[JsonObject]:
+    """Chunks with the paths that were told beside them, where that is one for each."""
+    if not isinstance(told, list) or len(told) != len(chunks):
+        return chunks
+    return [{"path": path, **chunk} for chunk, path in zip(chunks, told, strict=True)]
 
 
 def _path_of(part: JsonObject) -> str:

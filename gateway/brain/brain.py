@@ -30,8 +30,8 @@ _MOST_HITS, _MOST_RECALLED, _DEFAULT_TOP_K = 100, 50, 10
 _FILL_UP = (3, 10)
 _UNKNOWN_SOURCES = "The platform's answer draws on notes that may not be yours, so it is not passed on."
 _WOULD_MIX = (
-    "This platform consolidates a whole brain at once. That would mix notes of projects and of single people, "
-    "which not everybody here may see."
+    "This platform consolidates a whole brain at once, and this brain holds notes that you may not see. "
+    "Consolidating would mix them with yours."
 )
 
 
@@ -113,7 +113,7 @@ class Brain:
             if not live:
                 answer[key] = [hit for hit in answer[key] if not names.is_index(str(hit.get("path")))]
                 over = await self._over(call, {str(hit.get("path")) for hit in answer[key]})
-                answer[key] = [hit for hit in answer[key] if hit.get("path") not in over]
+                answer[key] = [hit for hit in answer[key] if str(hit.get("path")) not in over]
             kept = len(answer[key])
             # A platform that found less than it might has no more to give.
             if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:
@@ -227,7 +227,7 @@ class Brain:
         return await self.serve(call, None, chain, args)
 
     async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
-        """Let the platform tidy up the whole brain, unless that would mix what not everybody may see."""
+        """Let the platform tidy up the whole brain, unless that would mix what the caller may not see."""
         if self.view(call).is_limited and await self._would_mix(call, brain):
             raise GatewayError("forbidden", _WOULD_MIX)
         return await self.serve(call, brain, "consolidate", {})
@@ -246,7 +246,7 @@ class Brain:
                 if error.code == "not_implemented":
                     return await self.exists(call, resolved)
             else:
-                if listed.get("items"):
+                if not all(map(self.view(call).shows, listed.get("items") or ())):
                     return True
         return False
 

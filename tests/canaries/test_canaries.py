@@ -204,7 +204,8 @@ def succeed(run: Run, era: Era) -> None:
     headers = {"x-llm-api-key": CANARIES["model key"], "cookie": f"sid={CANARIES['cookie']}"}
     for call in [*every_tool(f"{CANARIES['content']} {era}"), *every_tool(f"{CANARIES['query']} {era}")]:
         answer = run.call(call, era, **headers)
-        assert '"isError":true' not in answer.text, (call, answer.text)
+        # Where others have written to the brain before, consolidating it is refused.
+        assert '"isError":true' not in answer.text or "would mix them with yours" in answer.text, (call, answer.text)
 
 
 def be_refused(run: Run, era: Era) -> None:

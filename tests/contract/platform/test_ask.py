@@ -84,7 +84,7 @@ def test_retrieved_chunks_are_thin(client: httpx.Client, brain: str, write: Writ
     write("a.md", "tarpaulin " * 100)
     retrieved = ask(client, brain, "tarpaulin", top_k=1)[0]
     chunk = retrieved["chunks"][0]
-    assert set(chunk) == {"chunk_id", "document_id", "path", "score", "preview"}
+    assert set(chunk) == {"chunk_id", "document_id", "score", "preview"}
     assert chunk["preview"] == ("tarpaulin " * 100)[:512]
 
 
@@ -97,7 +97,7 @@ def test_top_k_limits_what_is_retrieved(client: httpx.Client, brain: str, write:
 
 def test_nothing_found_is_said_plainly_and_cites_nothing(client: httpx.Client, brain: str) -> None:
     frames = ask(client, brain, "What is the meaning of xylophones?")
-    assert frames[0] == {"type": "retrieve", "chunks": [], "live": True}
+    assert frames[0] == {"type": "retrieve", "chunks": [], "paths": [], "live": True}
     assert check(frames, {}) == "This brain holds nothing on that."
     assert not [frame for frame in frames if frame["type"] == "citation"]
 

@@ -34,6 +34,8 @@ pytestmark = pytest.mark.not_quick
 
 UPSTREAM_TOKEN, ONE_TOKEN, INTERNAL_KEY = "upstream-token-kestrel", "one-token-for-all", "internal-key-osprey"
 ERAS: list[Era] = ["modern", "legacy"]
+# Refused to whoever comes second to a brain: it holds notes of the first.
+MIXES = "memory_consolidate"
 SEARCH = ToolCall("memory_search", scopes.READ, {"query": "otters"})
 
 
@@ -103,7 +105,7 @@ def test_passthrough_shows_each_request_the_token_of_its_own_caller(tmp_path: Pa
             agent = gateway.person(name) if inbound == "jwt" else gateway.agent(f"token-of-{name}")
             before = len(gateway.seen)
             for call in calls:
-                agent.good(call)
+                agent.call(call) if name == "bob" and call.tool == MIXES else agent.good(call)
             assert {request.bearer for request in gateway.seen[before:]} == {agent.token}
         assert not any(UPSTREAM_TOKEN in request.everything() for request in gateway.seen)
 
@@ -344,7 +346,7 @@ def test_a_cookie_of_the_platform_is_sent_back_by_nobody(tmp_path: Path) -> None
         for name in ("ada", "bob"):
             agent = gateway.person(name)
             for call in every_tool(name):
-                agent.good(call)
+                agent.call(call) if name == "bob" and call.tool == MIXES else agent.good(call)
         assert not any(name == "cookie" for request in gateway.seen for name, _ in request.headers)
 
 
