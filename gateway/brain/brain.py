@@ -1,34 +1,28 @@
 """What every surface speaks to: `serve` for any chain, and a method where that needs more. It keeps no data."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gateway.brain.answer_sources import IDS, NotTheirs, Sources, quote_hits
+from gateway.brain.answer_sources import NotTheirs, Sources, quote_hits
 from gateway.brain.call_context import CallContext, Services, Vet
 from gateway.brain.directory import DEFAULT, Directory, Known, list_brains
+from gateway.brain.finder import Finder
 from gateway.brain.limits import Limits
-from gateway.brain.visibility import View, view_of, without_totals
+from gateway.brain.visibility import View, view_of
 from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Fetch
-from gateway.operations import names, notes
+from gateway.operations import names
 from gateway.operations.caller import LOCAL, Call
 from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
 from gateway.operations.errors import Doubt, GatewayError, StreamBroken, Unsure
-from gateway.operations.parallel import in_parallel
-from gateway.operations.steps.finding import hits_of
 from gateway.operations.table import Args, JsonObject, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
 _MESSAGE_LENGTH = 1_000_000
 # It is kept with every message, and with everything that is extracted from one.
 _ACTOR_LENGTH = 512
-# What a search and a recall find at most, and without being told.
-_MOST_HITS, _MOST_RECALLED, _DEFAULT_TOP_K = 100, 50, 10
-# How many times as much is asked for, in turn, where something was left out of what was found.
-_FILL_UP = (3, 10)
-_UNKNOWN_SOURCES = "The platform's answer draws on notes that may not be yours, so it is not passed on."
 _WOULD_MIX = (
     "This platform consolidates a whole brain at once, and this brain holds notes that you may not see. "
     "Consolidating would mix them with yours."
@@ -67,6 +61,7 @@ class Brain:
         self._limits = limits or Limits()
         self._shared = shared
         self._actor = actor
+        self._finder = Finder(self.view, self._serve, self._run)
 
     async def close(self, seconds: float) -> None:
         """Let what callers left behind, and what goes on after answers, come to an end."""
@@ -94,50 +89,12 @@ class Brain:
         return created
 
     async def search(self, call: Call, brain: str | None, query: Args) -> JsonObject:
-        return await self._find(call, brain, "search", query, _MOST_HITS)
+        return await self._finder.find(call, brain, "search", query)
 
     async def recall(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         if query.get("session_id") is not None:
             names.check_id(str(query["session_id"]), "session_id")
-        return await self._find(call, brain, "recall", query, _MOST_RECALLED)
-
-    async def _find(self, call: Call, brain: str | None, chain: str, query: Args, most: int) -> JsonObject:
-        """What a search finds that the caller may see and that still holds; filled up where something was left out."""
-        view, wanted = self.view(call), int(query.get("top_k") or _DEFAULT_TOP_K)
-        asked: Args = {**query, **view.folders()}
-        for more in (*(min(wanted * times, most) for times in _FILL_UP), None):
-            answer = await self._serve(call, brain, chain, asked)
-            key = "chunks" if chain == "recall" and "chunks" in answer else "hits"
-            found, live = len(hits_of({"hits": answer.get(key)})), answer.pop("live", False)
-            answer = view.without_hidden(answer)
-            if not live:
-                answer[key] = [hit for hit in answer[key] if not names.is_index(str(hit.get("path")))]
-                over = await self._over(call, {str(hit.get("path")) for hit in answer[key]})
-                answer[key] = [hit for hit in answer[key] if str(hit.get("path")) not in over]
-            kept = len(answer[key])
-            # A platform that found less than it might has no more to give.
-            if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:
-                break
-            asked = {**asked, "top_k": more}
-        if kept == found and not view.is_limited:
-            return answer
-        # Even where nothing was left out: a total counts what was not asked for, too.
-        return without_totals(answer, key, answer[key][:wanted])
-
-    async def _over(self, call: Call, paths: Iterable[str]) -> set[str]:
-        """Which of these notes have expired, were replaced, or are gone. Only those are read that may be."""
-        mortal = [path for path in paths if names.may_end(path)]
-        if not mortal:
-            return set()
-        served_by = call.served_by
-        read = await in_parallel([partial(self._run, call, "read_note", self._at(call, path)) for path in mortal])
-        call.served_by = served_by
-        bodies = dict(zip(mortal, (answer["body"] for answer in read), strict=True))
-        return {path for path, body in bodies.items() if body is None or not notes.open_note(body).is_live}
-
-    @staticmethod
-    def _at(call: Call, path: str) -> Args:
-        return {"brain": call.brain, "path": path}
+        return await self._finder.find(call, brain, "recall", query)
 
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
@@ -292,7 +249,10 @@ class Brain:
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last. It draws on nothing that the caller may not see."""
         with self._limits.hold_answer(call.caller.partition):
-            sources = Sources(self.view(call), partial(self._over, call), partial(self._paths_of, call, brain, query))
+            finder = self._finder
+            sources = Sources(
+                self.view(call), partial(finder.ended, call), partial(finder.paths_by_id, call, brain, query)
+            )
             stream = (await self._serve(call, brain, "ask", {**query, **self.view(call).folders()}))["stream"]
             try:
                 async with stream as frames:
@@ -301,26 +261,10 @@ class Brain:
                         await sources.check(frame)
                         yield frame
             except NotTheirs:
-                async for frame in quote_hits(await self._search_instead(call, brain, query)):
+                async for frame in quote_hits(await finder.search_instead(call, brain, query)):
                     yield frame
             except GatewayError as error:
                 raise self._in_same_words(error) from None
-
-    async def _search_instead(self, call: Call, brain: str | None, query: Args) -> JsonObject:
-        try:
-            return await self.search(call, brain, query)
-        except GatewayError as error:
-            raise GatewayError("forbidden", _UNKNOWN_SOURCES) if error.code == "not_implemented" else error from None
-
-    async def _paths_of(self, call: Call, brain: str | None, query: Args) -> dict[str, str]:
-        """The paths of what a search finds, by the ids of chunks and documents."""
-        try:
-            answer = await self._serve(call, brain, "search", {"query": query["query"], "top_k": _MOST_HITS})
-        except GatewayError:
-            return {}
-        return {
-            str(hit[key]): str(hit["path"]) for hit in hits_of(answer) for key in IDS if key in hit and "path" in hit
-        }
 
     async def serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
         """What comes of a chain, on the brain that the call means, as far as the caller may see it."""
