@@ -103,7 +103,7 @@ def read_until(asked: socket.socket, condition: Callable[[], bool]) -> bool:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_stops_the_platform_and_costs_no_memory(tmp_path: Path, era: Era) -> None:
     first, hose = Firehose(deltas=2000), Firehose()
     platform = Scripted({"POST /v1/brains/main/ask": first})

@@ -51,7 +51,7 @@ async def test_a_tenant_whose_brain_hangs_does_not_close_the_way_for_others(tmp_
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_slow_names_of_one_caller_do_not_let_another_past_the_look_at_an_address(
     tmp_path: Path, slow_names: SlowNames, era: Era
 ) -> None:

@@ -334,7 +334,7 @@ def test_a_brain_of_ones_own_is_made_and_listed(world: World) -> None:
     assert listed[ALICE_OF_GLOBEX] == {"main", BRAIN, "globex-tenant"}
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_workers_tell_the_embedded_brain_who_calls_too(tmp_path: Path) -> None:
     """It runs in the process of their supervisor, and they reach it as they would any platform."""
     tokens = tmp_path / "tokens.json"

@@ -298,7 +298,7 @@ def test_figures_of_more_than_one_version_say_so(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("setup", "count"),
     [
-        pytest.param("platform", by_tier(40, 120), id="nobody leaves"),
+        pytest.param("platform", by_tier(20, 120), id="nobody leaves"),
         pytest.param("platform, clients leave", 80, id="clients leave", marks=pytest.mark.slow),
     ],
 )

@@ -1,10 +1,8 @@
 """The keys that the gateway signs with: made and rotated by the command, published without their private halves."""
 
 import json
-import os
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +20,7 @@ from gateway.config.signing_keys import ALGORITHMS, Algorithm, SigningKey, Signi
 from gateway.operations import scopes
 from tests.canaries.hosted import Hosted, hosted, internal
 from tests.canaries.world import ToolCall
+from tests.commands import run_here
 
 pytestmark = pytest.mark.not_quick
 
@@ -33,16 +32,7 @@ PRIVATE = {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
 
 def key(path: Path | None, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
-    named = {} if path is None else {"BRAINS_SIGNING_KEYS_FILE": str(path)}
-    return subprocess.run(
-        [sys.executable, "-m", "gateway", "key", *arguments],
-        env={**clean, "PYTHONPATH": os.getcwd(), **named},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_here("key", *arguments, **({} if path is None else {"BRAINS_SIGNING_KEYS_FILE": str(path)}))
 
 
 def private_parts(path: Path) -> list[str]:

@@ -7,21 +7,18 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
-from gateway.cli.main import main
 from gateway.config.token_file import PREFIX, change, digest, make_token, parse
 from gateway.http.auth.inbound import Refused
 from gateway.http.auth.tokens import Tokens
 from gateway.operations.caller import Principal
 from gateway.operations.names import private_tree
+from tests.commands import run_here
 from tests.gateway.http.auth.gateways import HTTP
 from tests.gateway.http.auth.tokens import called, gateway, kept, structured
 from tests.served import Served, listening
@@ -44,15 +41,7 @@ def command(data: Path, *arguments: str, **settings: str) -> subprocess.Complete
 
 
 def command_here(data: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process, which is quicker; not where it asks for brains, as it then sets up a log."""
-    environment = {"BRAINS_DATA_DIR": str(data), **settings}
-    out, err, code = StringIO(), StringIO(), 0
-    with mock.patch.dict(os.environ, environment), redirect_stdout(out), redirect_stderr(err):
-        try:
-            main(["token", *arguments])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+    return run_here("token", *arguments, BRAINS_DATA_DIR=str(data), **settings)
 
 
 def created(data: Path, *arguments: str, here: bool = False) -> tuple[str, str]:
@@ -92,12 +81,12 @@ def test_the_command_makes_lists_and_revokes_while_a_gateway_runs(tmp_path: Path
 def test_it_is_said_where_a_token_is_used(tmp_path: Path) -> None:
     said = command(tmp_path, "create", "build bot", "--brain", "main").stderr
     assert "to be used at /mcp or /<surface>/mcp. " in said
-    said = command(tmp_path, "create", "Ada").stderr
+    said = command_here(tmp_path, "create", "Ada").stderr
     assert "to be used at /mcp/<brain> or /<surface>/mcp/<brain>. " in said
 
 
 def test_what_a_record_says_is_who_somebody_is(tmp_path: Path) -> None:
-    _id, _token = created(tmp_path, "Ada", "--subject", "ada@acme", "--org", "acme", "--scope", "admin")
+    _id, _token = created(tmp_path, "Ada", "--subject", "ada@acme", "--org", "acme", "--scope", "admin", here=True)
     (entry,) = parse((tmp_path / "tokens.json").read_bytes())
     assert (entry.name, entry.subject, entry.org, entry.scope) == ("Ada", "ada@acme", "acme", "brains:admin")
     assert (entry.brain, entry.projects, entry.expires, entry.revoked) == (None, (), None, None)
@@ -132,7 +121,7 @@ def test_what_cannot_be_is_said_and_changes_nothing(tmp_path: Path, arguments: l
     file = tmp_path / "tokens.json"
     kept(file)
     before = file.read_bytes()
-    done = command(tmp_path, *arguments)
+    done = (command if "nowhere" in arguments else command_here)(tmp_path, *arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -244,7 +233,7 @@ def test_a_file_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> No
     file = tmp_path / "tokens.json"
     file.write_text('{"tokens": "mine"}')
     for verb in (["create", "x"], ["list"], ["revoke", "x"]):
-        done = command(tmp_path, *verb)
+        done = command_here(tmp_path, *verb)
         assert (done.returncode, done.stdout) == (1, "")
         assert "Traceback" not in done.stderr
     assert file.read_text() == '{"tokens": "mine"}'
