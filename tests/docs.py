@@ -14,6 +14,7 @@ from gateway.config.settings import PREFIX, Settings
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.dialects.catalog import DIALECTS
+from tests.seeds.table import SEEDS, gaps_table, seed_table, totals_table
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), ROOT / "contract" / "README.md")
@@ -119,7 +120,10 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "routes": routes_table,
     "conformance": conformance_table,
     "speed": speed_table,
+    "seeds": totals_table,
+    "gaps": gaps_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
+    **{f"seed of {name}": partial(seed_table, name) for name in SEEDS},
 }
 
 

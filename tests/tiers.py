@@ -24,6 +24,7 @@ QUICK = (
     "test_architecture.py",
     "test_docs.py",
     "test_pins.py",
+    "test_seeds.py",
     "test_tiers.py",
     "gateway/brain",
     "gateway/config",
