@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ PAGE = ROOT / "docs" / "seeds.md"
 every_seed = pytest.mark.parametrize("seed", seeds().values(), ids=SEEDS)
 
 
-def tests_in(file: Path) -> set[str]:
+@cache
+def ids_in(file: Path) -> set[str]:
     """The ids of the tests in a file, read and not run."""
     names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -48,7 +50,7 @@ def test_every_test_and_every_case_that_is_named_exists(seed: Seed) -> None:
     named = named_tests(seed.rows)
     cases = {test for test in named if is_case(test)}
     files = {ROOT / test.partition("::")[0] for test in named - cases}
-    existing = {test for file in files if file.is_file() for test in tests_in(file)}
+    existing = {test for file in files if file.is_file() for test in ids_in(file)}
     existing |= {case for case in cases if (CASES / f"{case}.yaml").is_file()}
     assert sorted(named - existing) == []
 

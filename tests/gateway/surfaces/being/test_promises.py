@@ -12,6 +12,8 @@ from tests.gateway.surfaces.being.beings import BREAD, TREE, Files, told
 from tests.served import listening, serving
 from tests.upstreams import Answer, Scripted
 
+pytestmark = pytest.mark.not_quick
+
 NODE = f"{TREE}/nodes/00000000-0000-5000-8000-000000000000/00000000-0000-5000-8000-000000000001.md"
 NEAR = {"component_scores": {"vector": 0.8}}
 
@@ -36,7 +38,9 @@ async def test_the_header_says_which_search_it_was(tmp_path: Path, hit: dict[str
 
 
 @pytest.mark.parametrize(("hit", "found"), [(NEAR, True), ({}, False)])
-async def test_every_word_is_wanted_in_a_search_by_words_alone(tmp_path: Path, hit: dict[str, Any], found: bool) -> None:
+async def test_every_word_is_wanted_in_a_search_by_words_alone(
+    tmp_path: Path, hit: dict[str, Any], found: bool
+) -> None:
     assert ("Otters swim" in await searched(tmp_path, hit, "and")) is found
 
 
@@ -53,7 +57,6 @@ async def test_a_patrol_goes_on_where_the_platform_has_no_model(tmp_path: Path) 
     assert "Rin baked her first loaf" in nodes
 
 
-@pytest.mark.not_quick
 async def test_days_of_a_history_begin_and_end_at_midnight_in_utc(platforms: Platforms) -> None:
     moments = ["2026-03-01T23:59:59.999Z", "2026-03-02T00:00:00.000Z", "2026-03-02T23:59:59.999Z"]
     moments.append("2026-03-03T00:00:00.000Z")

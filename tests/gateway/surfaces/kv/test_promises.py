@@ -11,6 +11,8 @@ from tests.gateway.conftest import structured, text_of
 from tests.gateway.surfaces.shelf import Shelf, shelf_on
 from tests.served import listening, serving
 
+pytestmark = pytest.mark.not_quick
+
 NOTE = "memory/global/kv/default/tea.md"
 
 
@@ -20,7 +22,7 @@ def make_older(shelf: Shelf, days: float) -> None:
     shelf.put(NOTE, re.sub(r"^(created|modified): .*$", rf"\1: '{moment}'", shelf.read(NOTE), flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize(("days", "share"), [(0, 1.0), (30, 0.5), (60, 0.25)])
+@pytest.mark.parametrize(("days", "share"), [(30, 0.5), (60, 0.25)])
 async def test_time_decay_halves_in_thirty_days(tmp_path: Path, days: float, share: float) -> None:
     with shelf_on("platform", tmp_path) as shelf:
         async with shelf.client("kv") as agent:

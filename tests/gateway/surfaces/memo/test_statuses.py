@@ -36,6 +36,6 @@ def test_the_status_of_a_memo_call_is_that_of_http(served: Served) -> None:
     }
     assert HTTP.post(f"{served.url}/memo/mcp/main", content=b"{", headers=headers).status_code == 400
     assert HTTP.post(f"{served.url}/memo/nowhere", content=b"{}", headers=headers).status_code == 404
-    for project, arguments, kind in (("alpha", {"query": ""}, "invalid_request"), ("beta", {"query": "x"}, "not_found")):
-        refused = called(served, mine, SEARCH, project, **arguments)
+    for project, query, kind in (("alpha", "", "invalid_request"), ("beta", "x", "not_found")):
+        refused = called(served, mine, SEARCH, project, query=query)
         assert (refused.status_code, error(refused)["type"]) == (200, kind)

@@ -13,6 +13,8 @@ from tests.gateway.test_ask import asked, event
 from tests.served import listening, serving
 from tests.upstreams import Answer, Scripted, replay
 
+pytestmark = pytest.mark.not_quick
+
 B = "/v1/brains/b"
 COMPLETED = {
     "document_id": "doc_1",
@@ -77,8 +79,8 @@ async def test_no_metadata_of_a_message_is_shown_even_if_a_platform_sends_it(tmp
 
 async def test_what_was_retrieved_is_thin_even_if_a_platform_sends_more(tmp_path: Path) -> None:
     thin = {"chunk_id": "c", "document_id": "d", "score": 0.9, "preview": "Otters"}
-    rich = {**thin, "brain_id": "b", "metadata": {}, "highlights": ["Otters"], "component_scores": {"vector": 1.0}}
-    frames = event("retrieve", chunks=[{**rich, "preview": "Otters"}]) + event("done", answer="x")
+    rich = {**thin, "brain_id": "main", "metadata": {}, "highlights": ["Otters"], "component_scores": {"vector": 1.0}}
+    frames = event("retrieve", chunks=[rich]) + event("done", answer="x")
     async with asked(tmp_path, replay(frames)) as (result, _seen):
         assert structured(result)["retrieved"] == [thin]
 
