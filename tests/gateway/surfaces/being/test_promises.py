@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from tests.daemons.fake import FakeDaemon, T
+from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import Platforms, house_of, text_of
 from tests.gateway.surfaces.being.beings import BREAD, TREE, Files, told
 from tests.served import listening, serving
@@ -47,6 +47,7 @@ async def test_every_word_is_wanted_in_a_search_by_words_alone(
 async def test_a_patrol_goes_on_where_the_platform_has_no_model(tmp_path: Path) -> None:
     daemon = FakeDaemon(T, llm=None)
     daemon.brains["main"] = {}
+    daemon.fail |= {f"POST {BRAIN}/consolidate": 501, f"POST {BRAIN}/extract": 501}
     messages = [{"role": "user", "content": "I like tea."}]
     with listening(daemon.app()) as url, serving(tmp_path, None, upstream_url=url) as served:
         async with served.over_http("modern", "/being/mcp/main") as client:
