@@ -68,18 +68,17 @@ def gaps_table() -> str:
     for surface, seed in seeds().items():
         for where, rows in seed.sections.items():
             gaps = [row for row in rows if row.verdict in {"in part", "does not hold"}]
-            lines += [f"| `{surface}` | {where} | {row.says} | {row.verdict} | {_why(row)} |" for row in gaps]
+            lines += [_line(f"`{surface}`", where, row.says, row.verdict, _why(row)) for row in gaps]
     return "\n".join(lines)
 
 
 def seed_table(surface: str) -> str:
     seed = seeds()[surface]
-    lines = [f"{seed.about}: {len(seed.rows)} sentences."]
+    lines = [f"{seed.about}. There are {len(seed.rows)} sentences."]
     for where, rows in seed.sections.items():
         lines += ["", f"### {where}", "", "| It says | Verdict | Held by, or why not |", "|---|---|---|"]
         for row in rows:
-            held = ", ".join(_linked(surface, test) for test in row.tests)
-            lines.append(f"| {row.says} | {row.verdict} | {' '.join(part for part in (_why(row), held) if part)} |")
+            lines.append(_line(row.says, row.verdict, _held(surface, row)))
     return "\n".join(lines)
 
 
@@ -90,6 +89,11 @@ def _totals(name: str, rows: Sequence[Row]) -> str:
 
 def _line(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _held(surface: str, row: Row) -> str:
+    tests = ", ".join(_linked(surface, test) for test in row.tests)
+    return f"{_why(row)}{' Tests: ' if row.reason and tests else ''}{tests}"
 
 
 def _why(row: Row) -> str:
