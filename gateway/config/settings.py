@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     )
     recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
         500,
-        description="Notes, the newest, that `team` reads of a scope and `jettson_memory_list` in all, for one call.",
+        description="Notes, the newest, that one call reads: `team` of a scope, `kv` to list or to look for tags.",
     )
     context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
         20, description="Entries of each type in the digest of `memory_load_context`."

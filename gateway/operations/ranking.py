@@ -1,5 +1,6 @@
 """Putting hits in order where the platform does not: by age, by two queries at once, by words alone. Pure functions."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,10 @@ _SHORTEST_TELLING = 4
 _RECENT_MESSAGES, _RECENT_CHARACTERS, _SALIENT_WORDS = 6, 4000, 12
 _RANK_OFFSET = 60
 _SESSION_WEIGHT, _SAME_SESSION_BOOST = 0.5, 1.5
+# What platforms call a score by meaning.
+_MEANING = ("semantic", "vector", "embedding", "similarity")
+# How well a hit answers at least that has no word of the query, and what each place in the platform's order takes off.
+_UNEXPLAINED, _PLACE, _LAST_PLACE = 0.1, 0.001, 100
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _COMMON = frozenset(
     _WORD.findall(
@@ -48,6 +53,36 @@ def sort_hits(hits: Sequence[JsonObject], changed: Mapping[str, object], sort: s
 def score_of(hit: JsonObject) -> float:
     score = hit.get("score")
     return float(score) if isinstance(score, int | float) else 0.0
+
+
+def meaning_of(hit: JsonObject) -> float | None:
+    """How near a hit is in meaning, where the platform says so; zero is what those say that do not know."""
+    said = hit.get("component_scores")
+    parts = said if isinstance(said, dict) else {}
+    near = next((parts[name] for name in _MEANING if name in parts), hit.get("vector_similarity"))
+    if not isinstance(near, int | float) or isinstance(near, bool) or not near or not math.isfinite(near):
+        return None
+    return min(max(float(near), 0.0), 1.0)
+
+
+def places(hits: Sequence[JsonObject]) -> list[int]:
+    """Where each hit stands in the platform's order, from 0; hits of the same score share a place."""
+    scores = [score_of(hit) for hit in hits]
+    if not any(scores):
+        return list(range(len(hits)))
+    place, found = 0, list[int]()
+    for at, score in enumerate(scores):
+        place += at > 0 and score != scores[at - 1]
+        found.append(place)
+    return found
+
+
+def likeness(covered: float, place: int = _LAST_PLACE) -> float:
+    """How well a hit answers by its words: what it covers, a little less for each place in the platform's order.
+
+    So of hits that cover the same the platform's order stays, and none is high for being the best of a bad lot.
+    """
+    return max(covered, _UNEXPLAINED) * (1 - _PLACE * min(place, _LAST_PLACE))
 
 
 def salient(messages: Sequence[JsonObject]) -> str:

@@ -10,6 +10,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
+from gateway.operations.ranking import meaning_of
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text
@@ -17,7 +18,6 @@ from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, nod
 
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
-_MEANING: Final = ("semantic", "vector", "embedding", "similarity")
 # A day is one word, or its parts would be found in any other number.
 _WORD: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\w+")
 
@@ -71,7 +71,7 @@ class Nodes:
         """The best nodes for a query, and whether they were found by what they mean."""
         # Some of them may be dead, or lack a word.
         hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
-        by_meaning = any(map(has_meaning, hits))
+        by_meaning = any(meaning_of(hit) is not None for hit in hits)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         nodes = [node_of(path, note) for path, note in read.items()]
         words = _WORD.findall(query) if all_words and not by_meaning else []
@@ -205,14 +205,6 @@ def _marked(digest: Note, dead: str | None) -> Draft | None:
     # The checksum of what was written by rule stays: by that it is known as edited.
     kept = {"digest": digest.text("digest"), "description": digest.text("description") or title}
     return draft_note(title, digest.content, {**kept, "dead_nodes": dead}, digest)
-
-
-def has_meaning(hit: JsonObject) -> bool:
-    """Whether a platform says how near a hit is in meaning; zero is what those say that do not know."""
-    said = hit.get("component_scores")
-    parts = said if isinstance(said, dict) else {}
-    near = next((parts[name] for name in _MEANING if name in parts), hit.get("vector_similarity"))
-    return isinstance(near, int | float) and bool(near)
 
 
 def _theme(cluster_id: str, nodes: Iterable[Node]) -> str:

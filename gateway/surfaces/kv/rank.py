@@ -1,57 +1,79 @@
 """How the `kv` surface ranks what a search found: by words, meaning, importance and age."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from gateway.operations.coverage import Query
+from gateway.operations.ranking import likeness, meaning_of, places
 from gateway.operations.table import JsonObject
 
-# What each part weighs where there are all of them; without one of the first two the others share its weight.
+# What each part weighs where there are all of them; without one of the first two the other has the weight of both.
 WEIGHTS: Final = {"semantic": 0.5, "keyword": 0.25, "importance": 0.15, "timeDecay": 0.1}
 HALF_LIFE_DAYS: Final = 30.0
 _DAY: Final = 86_400_000
 _LEFT_OUT: Final = {"hybrid": frozenset[str](), "semantic": frozenset({"keyword"}), "keyword": frozenset({"semantic"})}
-_MEANING: Final = ("semantic", "vector", "embedding", "similarity")
+_OF_RELEVANCE: Final = ("semantic", "keyword")
 
 
-def rank(found: Sequence[tuple[JsonObject, JsonObject]], mode: str) -> list[JsonObject]:
-    """Memories with score and breakdown, best first; each came with the hit it was found by."""
-    best = max((_number(hit.get("score")) for hit, _ in found), default=0.0) or 1.0
-    has_meaning = any(_meaning(hit) is not None for hit, _ in found)
-    left_out = _LEFT_OUT[mode] | (frozenset() if has_meaning else {"semantic"})
-    if not has_meaning:
-        # A platform that knows no meanings is searched by words whatever was asked for.
-        left_out -= {"keyword"}
-    results = [_result(hit, memory, best, left_out) for hit, memory in found]
-    return sorted(results, key=lambda result: (result["score"], result["created_at"]), reverse=True)
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """Ranks what one query found. `mode` is what the caller wants it ranked by."""
+
+    query: Query
+    mode: str
+
+    def rank(self, hits: Sequence[JsonObject], memories: Mapping[str, JsonObject]) -> list[JsonObject]:
+        """Memories with score and breakdown, best first; each is at the path of the hit that it was found by."""
+        weights = self._weights(hits)
+        results = [
+            self._result(hit, place, memories[hit["path"]], weights)
+            for hit, place in zip(hits, places(hits), strict=True)
+            if hit["path"] in memories
+        ]
+        return sorted(results, key=lambda result: (result["score"], result["created_at"]), reverse=True)
+
+    def matches(self, memory: JsonObject) -> bool:
+        """Whether a memory that no search found has anything of the query."""
+        return self.query.covered_by(_text(memory)) > 0
+
+    def may_be_beaten(self, hits: Sequence[JsonObject], results: Sequence[JsonObject], limit: int) -> bool:
+        """Whether further hits could be among the first, if they are as good as the last ones that were found."""
+        if len(results) < limit:
+            return True
+        weights = self._weights(hits)
+        last = [self._relevance(hit, 0, str(hit.get("content") or ""), weights)[0] for hit in hits[len(hits) // 2 :]]
+        return max(last, default=0.0) > float(results[limit - 1]["score"])
+
+    def _weights(self, hits: Sequence[JsonObject]) -> dict[str, float]:
+        """What counts towards relevance. A platform that knows no meanings is searched by words in every mode."""
+        has_meaning = any(meaning_of(hit) is not None for hit in hits)
+        left_out = _LEFT_OUT[self.mode] if has_meaning else {"semantic"}
+        return {part: WEIGHTS[part] for part in _OF_RELEVANCE if part not in left_out}
+
+    def _relevance(
+        self, hit: JsonObject, place: int, text: str, weights: Mapping[str, float]
+    ) -> tuple[float, dict[str, float]]:
+        """How well a hit answers the query, and what that is made of."""
+        covered, meaning = self.query.covered_by(text), meaning_of(hit)
+        # What was found by its meaning need not have any of the words.
+        by_words = likeness(covered, place) if covered or meaning is None else 0.0
+        parts = {"semantic": meaning or 0.0, "keyword": by_words}
+        relevance = sum(weight * parts[part] for part, weight in weights.items()) / sum(weights.values())
+        return relevance, {part: parts[part] if part in weights else 0.0 for part in _OF_RELEVANCE}
+
+    def _result(self, hit: JsonObject, place: int, memory: JsonObject, weights: Mapping[str, float]) -> JsonObject:
+        relevance, parts = self._relevance(hit, place, _text(memory), weights)
+        age = max(time.time() * 1000 - memory["updated_at"], 0) / _DAY
+        parts |= {"importance": min(memory["importance"] / 10, 1.0), "timeDecay": 0.5 ** (age / HALF_LIFE_DAYS)}
+        # Importance and age raise what is relevant, and make nothing relevant that is not.
+        raised = sum(WEIGHTS[part] * (parts[part] if part not in _OF_RELEVANCE else 1.0) for part in WEIGHTS)
+        shown = {part: round(value, 4) for part, value in parts.items()}
+        kept = {key: memory[key] for key in ("key", "value", "namespace", "tags", "importance")}
+        score = round(relevance * raised, 4)
+        return {**kept, "score": score, "breakdown": shown, "created_at": memory["created_at"]}
 
 
-def _result(hit: JsonObject, memory: JsonObject, best: float, left_out: frozenset[str]) -> JsonObject:
-    age = max(time.time() * 1000 - memory["updated_at"], 0) / _DAY
-    parts = {
-        "semantic": _meaning(hit) or 0.0,
-        "keyword": _number(hit.get("score")) / best,
-        "importance": memory["importance"] / 10,
-        "timeDecay": 0.5 ** (age / HALF_LIFE_DAYS),
-    }
-    weights = {part: weight for part, weight in WEIGHTS.items() if part not in left_out}
-    score = sum(weight * _share(parts[part]) for part, weight in weights.items()) / sum(weights.values())
-    shown = {part: 0.0 if part in left_out else round(_share(value), 4) for part, value in parts.items()}
-    kept = {key: memory[key] for key in ("key", "value", "namespace", "tags", "importance")}
-    return {**kept, "score": round(score, 4), "breakdown": shown, "created_at": memory["created_at"]}
-
-
-def _meaning(hit: JsonObject) -> float | None:
-    """How near a hit is in meaning, where the platform says so; zero is what those say that do not know."""
-    said = hit.get("component_scores")
-    parts = said if isinstance(said, dict) else {}
-    named = next((parts[name] for name in _MEANING if name in parts), hit.get("vector_similarity"))
-    return _number(named) or None
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
-
-
-def _share(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+def _text(memory: JsonObject) -> str:
+    return " ".join((memory["key"], *memory["tags"], memory["value"]))

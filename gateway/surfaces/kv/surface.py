@@ -1,23 +1,24 @@
 """The `kv` surface: values by namespace and key, each of them a note."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Entry, Notebook, draft_note
+from gateway.brain.notebook import MOST_FOUND, Entry, Notebook, draft_note
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
 from gateway.operations import names
 from gateway.operations.caller import Call
+from gateway.operations.coverage import Query
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note, milliseconds
 from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv import schema as schema
 from gateway.surfaces.kv import text as text
-from gateway.surfaces.kv.rank import rank
+from gateway.surfaces.kv.rank import Ranker
 
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
@@ -58,15 +59,38 @@ class Kv(Surface):
 
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
-        # Of a note there may be several hits, and some may be filtered out.
-        hits = await self._notes.find(call, args.query, folder_of(args.namespace), 2 * args.limit + 10)
-        read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
-        wanted = set(args.tags or ())
-        live = {path: note for path, note in read.items() if is_memory(path, note) and wanted <= set(note.tag_list)}
+        results, left_out = await self._find(args, call)
+        return Result(text.searched(results, left_out), {"results": results})
+
+    async def _find(self, args: schema.SearchInput, call: Call) -> tuple[list[JsonObject], str]:
+        """The best memories of a namespace, and what to say of those that were not looked at."""
+        folder, ranker = folder_of(args.namespace), Ranker(Query(args.query), args.mode)
+        memories: dict[str, JsonObject] = {}
+        seen: set[str] = set()
+        # Of a note there may be several hits, and some may be filtered out. More only if that could change anything.
+        for wanted in dict.fromkeys(min(most, MOST_FOUND) for most in (2 * args.limit + 10, MOST_FOUND)):
+            hits, is_full = await self._notes.search(call, args.query, folder, wanted)
+            memories |= await self._read(call, [hit["path"] for hit in hits if hit["path"] not in seen], args.tags)
+            seen |= {hit["path"] for hit in hits}
+            results = ranker.rank(hits, memories)
+            if not is_full or not ranker.may_be_beaten(hits, results, args.limit):
+                return results[: args.limit], ""
+        if not args.tags:
+            return results[: args.limit], text.MORE_FOUND
+        # What has the tags may be anywhere behind what was found: the other notes are read, too.
+        others = [entry.path for entry in await self._notes.entries(call, folder) if entry.path not in seen]
+        looked_at = others[: max(self._options.recall_notes - len(seen), 0)]
+        further = await self._read(call, looked_at, args.tags)
+        hits += [{"path": path} for path, memory in further.items() if ranker.matches(memory)]
+        results = ranker.rank(hits, memories | further)
+        return results[: args.limit], text.not_read(len(others) - len(looked_at))
+
+    async def _read(self, call: Call, paths: Sequence[str], tags: Sequence[str] | None) -> dict[str, JsonObject]:
+        """The live memories at these paths that have all of the tags."""
+        wanted, read = set(tags or ()), await self._notes.read_all(call, paths)
+        live = {path: note for path, note in read if is_memory(path, note) and wanted <= set(note.tag_list)}
         entries = await self._read_dates(call, live)
-        memories = [(hit, memory_of(entries[hit["path"]], live[hit["path"]])) for hit in hits if hit["path"] in live]
-        results = rank(memories, args.mode)[: args.limit]
-        return Result(text.searched(results), {"results": results})
+        return {path: memory_of(entries[path], note) for path, note in live.items()}
 
     async def _read_dates(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
         """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""

@@ -6,6 +6,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
 _SHOWN = 320
+MORE_FOUND = "(more notes have words of the query; only the first 100 were ranked)"
 
 
 def put(memory: JsonObject, *, changed: bool) -> str:
@@ -18,15 +19,18 @@ def got(memory: JsonObject) -> str:
     return f"Found {memory['namespace']}/{memory['key']}{_aside(memory)}:\n{memory['value']}"
 
 
-def searched(results: Sequence[JsonObject]) -> str:
-    if not results:
-        return "Nothing was found."
-    return "\n".join(f"#{n} score={r['score']:.3f} {_line(r)}" for n, r in enumerate(results, start=1))
+def searched(results: Sequence[JsonObject], left_out: str = "") -> str:
+    lines = [f"#{n} score={r['score']:.3f} {_line(r)}" for n, r in enumerate(results, start=1)]
+    return "\n".join([*(lines or ["Nothing was found."]), *([left_out] if left_out else [])])
 
 
 def listed(memories: Sequence[JsonObject], left_out: int = 0) -> str:
     lines = [_line(memory) for memory in memories] or ["There are no memories."]
-    return "\n".join([*lines, *([f"({left_out} older notes were not read)"] if left_out else [])])
+    return "\n".join([*lines, *([not_read(left_out)] if left_out else [])])
+
+
+def not_read(left_out: int) -> str:
+    return f"({left_out} older notes were not read)" if left_out else ""
 
 
 def deleted(done: bool) -> str:

@@ -1,13 +1,14 @@
-"""How the `memo` surface finds memos: by the platform's search, each memo once, by likeness and then by age."""
+"""How the `memo` surface finds memos: by the platform's search, each memo once, by similarity and then by age."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.brain.notebook import MOST_FOUND, Entry, Notebook
 from gateway.operations.caller import Call
+from gateway.operations.coverage import Query
 from gateway.operations.notes import Note, milliseconds
-from gateway.operations.ranking import lexical_score, score_of
+from gateway.operations.ranking import likeness, meaning_of, places
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import as_memo
 
@@ -17,7 +18,7 @@ _LOOKED_THROUGH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A memo, how like the query it is from 0 to 1, and when it was recorded, in milliseconds since 1970."""
+    """A memo, how well it answers the query from 0 to 1, and when it was recorded, in milliseconds since 1970."""
 
     path: str
     note: Note
@@ -25,49 +26,68 @@ class Found:
     created: int = 0
 
 
-async def find(notes: Notebook, call: Call, folder: str, query: str, limit: int) -> list[Found]:
-    """The memos of a folder that are most like a query, best first, and of equals the newest."""
-    hits, is_full = await _hits(notes, call, folder, query, limit)
-    near = in_reach(alike(hits), limit)
+async def find(notes: Notebook, call: Call, folder: str, text: str, limit: int) -> list[Found]:
+    """The memos of a folder that answer a query best, best first, and of equals the newest."""
+    query = Query(text)
+    hits, is_full = await _hits(notes, call, folder, text, limit)
+    near = in_reach(query, hits, limit)
     read = dict(await notes.read_all(call, near))
-    memos = [Found(path, as_memo(read[path]), near[path]) for path in near if path in read]
+    memos = [near[path].opened(query, as_memo(read[path])) for path in near if path in read]
     if is_full and len(hits) < limit:
-        least = min((memo.similarity for memo in memos), default=1.0)
-        memos += await _looked_through(notes, call, folder, query, limit - len(memos), least, near)
+        memos += await _looked_through(notes, call, folder, query, limit - len(memos), near)
     return in_order(await _read_dates(notes, call, folder, memos))[:limit]
 
 
-async def _hits(notes: Notebook, call: Call, folder: str, query: str, limit: int) -> tuple[list[JsonObject], bool]:
+async def _hits(notes: Notebook, call: Call, folder: str, text: str, limit: int) -> tuple[list[JsonObject], bool]:
     """One hit of each memo, and whether there may be more of them: a platform counts parts of notes."""
     wanted = 2 * limit + 10
-    hits, is_full = await notes.search(call, query, folder, wanted)
+    hits, is_full = await notes.search(call, text, folder, wanted)
     if is_full and len(hits) < limit and wanted < MOST_FOUND:
-        return await notes.search(call, query, folder, MOST_FOUND)
+        return await notes.search(call, text, folder, MOST_FOUND)
     return hits, is_full
 
 
-def alike(hits: Sequence[JsonObject]) -> dict[str, float]:
-    """How like the query each hit is, by path: its share of the best score, or its rank where scores say nothing."""
-    best = max(map(score_of, hits), default=0.0)
-    shares = [score_of(hit) / best if best > 0 else 1 - rank / len(hits) for rank, hit in enumerate(hits)]
-    return {hit["path"]: round(min(max(share, 0.0), 1.0), 4) for hit, share in zip(hits, shares, strict=True)}
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A hit, before its memo is read: the part that was found is shown, but neither the rest nor all of its tags."""
+
+    path: str
+    shown: str
+    place: int
+    meaning: float | None
+
+    def similarity(self, covered: float) -> float:
+        return round(likeness(covered, self.place) if self.meaning is None else self.meaning, 4)
+
+    def opened(self, query: Query, note: Note) -> Found:
+        return Found(self.path, note, self.similarity(query.covered_by(self.shown, *words_of(note))))
 
 
-def in_reach(likeness: dict[str, float], limit: int) -> dict[str, float]:
-    """Those that may be among the first: of equals at the edge, only their age decides."""
-    ranked = sorted(likeness.values(), reverse=True)
+def words_of(note: Note) -> tuple[str, ...]:
+    """All that a memo may be found by."""
+    return note.content, " ".join(note.tag_list), note.text("metadata") or ""
+
+
+def in_reach(query: Query, hits: Sequence[JsonObject], limit: int) -> dict[str, Near]:
+    """Those that may be among the first once they are read: of equals at the edge, only their age decides."""
+    near = [
+        Near(str(hit["path"]), str(hit.get("content") or ""), place, meaning_of(hit))
+        for hit, place in zip(hits, places(hits), strict=True)
+    ]
+    ranked = sorted((hit.similarity(query.covered_by(hit.shown)) for hit in near), reverse=True)
     edge = ranked[limit - 1] if len(ranked) >= limit else 0.0
-    return {path: share for path, share in likeness.items() if share >= edge}
+    return {hit.path: hit for hit in near if hit.similarity(1.0) >= edge}
 
 
 async def _looked_through(
-    notes: Notebook, call: Call, folder: str, query: str, wanted: int, least: float, known: dict[str, float]
+    notes: Notebook, call: Call, folder: str, query: Query, wanted: int, known: Collection[str]
 ) -> list[Found]:
-    """Further memos with a word of the query in them, among the newest; each less like it than those of the search."""
+    """Further memos with a word of the query in them, among the newest."""
 
     def kept(entry: Entry, note: Note) -> Found | None:
-        share = lexical_score(query, f"{note.content} {' '.join(note.tag_list)}")
-        return Found(entry.path, as_memo(note), round(least * share, 4)) if share > 0 else None
+        memo = as_memo(note)
+        covered = query.covered_by(*words_of(memo))
+        return Found(entry.path, memo, round(likeness(covered), 4)) if covered > 0 else None
 
     others = [entry for entry in await notes.entries(call, folder) if entry.path not in known]
     return await notes.newest(call, others[:_LOOKED_THROUGH], wanted, kept)

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.operations.ranking import blend, lexical_score, moment, salient, sort_hits
+from gateway.operations.ranking import (
+    blend,
+    lexical_score,
+    likeness,
+    meaning_of,
+    moment,
+    places,
+    salient,
+    sort_hits,
+)
 from gateway.operations.table import JsonObject
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -154,3 +163,36 @@ def test_more_of_the_words_score_more_and_so_do_words_that_come_more_often() -> 
     scores = [lexical_score("Otters swim", text) for text in ("cats", "an otters", "otters swim", "otters otters swim")]
     assert scores[0] == 0
     assert scores == sorted(set(scores))
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        ({"component_scores": {"semantic": 0.31, "bm25": 7}}, 0.31),
+        ({"component_scores": {"vector": 1.7}}, 1.0),
+        ({"component_scores": {"embedding": -0.2}}, 0.0),
+        ({"vector_similarity": 0.5}, 0.5),
+        ({"component_scores": {"semantic": 0}}, None),
+        ({"component_scores": {"semantic": float("nan")}}, None),
+        ({"component_scores": {"semantic": True}}, None),
+        ({"component_scores": {"semantic": "high"}}, None),
+        ({"component_scores": [0.5]}, None),
+        ({}, None),
+    ],
+)
+def test_how_near_a_hit_is_in_meaning_is_what_the_platform_says(said: JsonObject, meaning: float | None) -> None:
+    assert meaning_of({"path": "a", "score": 1, **said}) == meaning
+
+
+def test_hits_of_one_score_share_a_place_and_without_scores_each_has_its_own() -> None:
+    assert places([hit("a", 3), hit("b", 3), hit("c", 2), hit("d", 0.5), hit("e", 0.5)]) == [0, 0, 1, 2, 2]
+    assert places([hit("a", None), hit("b", 0), hit("c", "high")]) == [0, 1, 2]
+    assert places([]) == []
+
+
+def test_likeness_is_what_is_covered_and_of_equals_the_platforms_order_stays() -> None:
+    assert likeness(1.0, 0) == 1.0
+    assert likeness(1.0, 0) > likeness(1.0, 1) > likeness(1.0, 99) > likeness(1.0) == likeness(1.0, 5000) > 0.85
+    assert likeness(0.5, 0) < likeness(1.0)
+    # Found by the platform, nobody knows why.
+    assert 0.5 > likeness(0.0, 0) > likeness(0.0, 1) > 0
