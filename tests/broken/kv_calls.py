@@ -69,6 +69,18 @@ def searches_without(*names: str) -> Act:
     return asks(SEARCH, lambda asked: asked.without(*names))
 
 
+def filters_the_first() -> Act:
+    """Tags are looked for in the ten best results alone."""
+
+    async def act(asked: Asked, forward: Forward) -> Reply:
+        reply = await forward(asked.without("tags", "limit"))
+        wanted, results = set(asked.arguments.get("tags") or ()), (reply.structured or {}).get("results", [])
+        kept = [result for result in results if wanted <= set(result["tags"])]
+        return succeeded({"results": kept[: asked.arguments.get("limit", 10)]})
+
+    return on(SEARCH, act)
+
+
 def lists_without(*names: str) -> Act:
     return asks(LIST, lambda asked: asked.without(*names))
 
@@ -224,6 +236,12 @@ SERVERS = [
         "kv/search/limit-above-fifty",
     ),
     server("search ignores tags", searches_without("tags"), "kv/search/tags-are-all-wanted"),
+    server("search filters the best results alone", filters_the_first(), "kv/search/tags-beyond-the-first"),
+    server(
+        "search knows no importance",
+        asks(PUT, lambda asked: asked.without("importance")),
+        "kv/search/importance-beyond-the-first",
+    ),
     server("search ignores the namespace", searches_without("namespace"), "kv/search/in-a-namespace"),
     server(
         "the least important comes first",
