@@ -119,9 +119,9 @@ class Notebook:
     async def append(self, call: Call, path: str, body: bytes) -> None:
         await self._brain.note(call, "append_to_note", {"path": path, "body": body}, stored=body)
 
-    async def move(self, call: Call, path: str, to: str) -> bool:
-        """Whether it is there now, and not where it was."""
-        return bool((await self._brain.note(call, "move_note", {"path": path, "to": to}))["moved"])
+    async def move(self, call: Call, path: str, to: str, change: Change | None = None) -> bool:
+        """Whether it is there now, and not where it was. Then it is changed, if that is wanted."""
+        return bool((await self._brain.note(call, "move_note", {"path": path, "to": to, "change": change}))["moved"])
 
     async def remove(self, call: Call, path: str) -> bool:
         """Whether there was something to remove."""

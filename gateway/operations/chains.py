@@ -175,7 +175,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     ),
     "append_to_note": (Step(Op.APPEND_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.append),),
     "move_note": (
-        Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.move),
+        Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.move),
         Step(
             Op.DELETE_DOCUMENT,
             also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT),

@@ -35,7 +35,7 @@ _OWN: Final = (
     *("name", "description", "created", "modified", "via", "digest"),
     *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
     *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
-    *("dead_nodes", "target", "location", "to", "entity", "relation"),
+    *("dead_nodes", "target", "location", "to", "entity", "relation", "deletedAt", "isLatestVersion"),
 )
 _UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*)$", re.MULTILINE)
 _UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"\n]*)\][ \t]*\r?$", re.MULTILINE)

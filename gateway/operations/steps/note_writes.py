@@ -5,9 +5,9 @@ from typing import Final
 
 from gateway.operations import notes
 from gateway.operations.context import StepContext
-from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Draft
-from gateway.operations.steps.certainty import make_certain, make_certain_once
+from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.notes import Change, Draft
+from gateway.operations.steps.certainty import look_again, make_certain, make_certain_once, repeatable
 from gateway.operations.steps.documents import PUT_BYTES, read, write
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -128,12 +128,26 @@ async def _move_for_certain(context: StepContext, args: Args, send: Callable[[],
 
     async with context.alone(path):
         try:
-            await make_certain(send, look)
+            moved = await make_certain(send, look)
         except GatewayError as error:
             if error.code != "not_found":
                 raise
-            return {"moved": bool(await look())}
-    return {"moved": True}
+            moved = bool(await look())
+        if moved and args.get("change") is not None:
+            await _change_moved(context, brain, to, args["change"])
+    return {"moved": moved}
+
+
+async def _change_moved(context: StepContext, brain: str, path: str, change: Change) -> None:
+    """The move is made by now. If this fails, the same call again has to find out what is left to do."""
+    unknown = repeatable(Unsure(GatewayError("upstream_unavailable"), Doubt.ANSWERED))
+    body = await look_again(lambda: read(context, brain, path), unknown)
+    draft = change(None if body is None else notes.open_note(body))
+    if draft is not None:
+        try:
+            await write(context, brain, path, draft.body)
+        except GatewayError as error:
+            raise unknown from error
 
 
 async def remove(context: StepContext, args: Args) -> JsonObject:

@@ -13,7 +13,7 @@ from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.coverage import Query
 from gateway.operations.errors import GatewayError
-from gateway.operations.notes import Change, Draft, Note, milliseconds
+from gateway.operations.notes import Change, Draft, Note, milliseconds, now, write
 from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv import schema as schema
@@ -22,6 +22,8 @@ from gateway.surfaces.kv.rank import Ranker
 
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
+# What a note says that was deleted or replaced, in the words of the contract.
+_DELETED, _LATEST = _STAMPS = ("deletedAt", "isLatestVersion")
 
 
 class Kv(Surface):
@@ -122,14 +124,18 @@ class Kv(Surface):
     async def _delete(self, call: Call, path: str) -> bool:
         note = await self._notes.read(call, path)
         if note is not None:
-            moved = await self._notes.move(call, path, deleted_path(path, note))
+            moved = await self._notes.move(call, path, deleted_path(path, note), stamp_deleted)
             self._notes.uncount(call, path)
             return moved
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".md")
         # Deleted before, by this very call perhaps: it is there under a name that ends with a hash of what it held.
         gone = await self._notes.entries(call, f"{folder}/_deleted", ending=".txt")
-        return any(entry.name.rpartition("-")[0] == stem for entry in gone)
+        last = next((entry.path for entry in gone if entry.name.rpartition("-")[0] == stem), None)
+        if last is not None:
+            # It has its stamps, unless the call broke off before they were written.
+            await self._notes.keep(call, last, lambda there: None if _is_stamped(there) else stamp_deleted(there))
+        return last is not None
 
     def failed(self, error: GatewayError, call: Call) -> Result:
         return Result(text.failed(error), error.as_json(call.request_id), is_error=True)
@@ -146,6 +152,22 @@ def path_of(namespace: str, key: str) -> str:
 def deleted_path(path: str, note: Note) -> str:
     folder, _, name = path.rpartition("/")
     return f"{folder}/_deleted/{name.removesuffix('.md')}-{names.checksum(note.content)[:12]}.txt"
+
+
+def stamp_deleted(note: Note | None) -> Draft | None:
+    """The change that marks a note as deleted."""
+    if note is None:
+        return None
+    return Draft(stamp(note, {_DELETED: now(), _LATEST: False}), note.title or "")
+
+
+def stamp(note: Note, stamps: JsonObject) -> bytes:
+    """A note as it is, with what became of it."""
+    return write(note.content, {"digest": note.text("digest"), **stamps}, note)
+
+
+def _is_stamped(note: Note | None) -> bool:
+    return note is None or all(note.text(name) for name in _STAMPS)
 
 
 def memory_id(namespace: str, key: str) -> str:
@@ -171,7 +193,9 @@ def putting(args: schema.PutInput, path: str) -> Change:
             "expires": _expiry(args.expires_in_days),
             "version": f"{version + 1:g}",
         }
-        kept = {} if before is None else {version_path(path, version, before): before.content.encode()}
+        # What a note that was deleted and renamed back says of that is over.
+        fields |= dict.fromkeys(_STAMPS)
+        kept = {} if before is None else {version_path(path, version, before): stamp(before, {_LATEST: False})}
         return draft_note(f"{args.namespace}/{args.key}", args.value, fields, live, aside=kept)
 
     return change

@@ -72,7 +72,7 @@ async def test_the_examples_of_the_contract(house: House) -> None:
     score, breakdown = result.pop("score"), result.pop("breakdown")
     assert result == {**COLOR, "created_at": times["created_at"]}
     assert breakdown == {"semantic": 0.0, "keyword": 1.0, "importance": 0.8, "timeDecay": 1.0}
-    assert score == pytest.approx((0.25 * 1.0 + 0.15 * 0.8 + 0.1 * 1.0) / 0.5)
+    assert score == pytest.approx(1.0 * (0.75 + 0.15 * 0.8 + 0.1 * 1.0))
 
     (only,) = await listed(house)
     assert only.pop("access_count") in {0, 1}
@@ -353,7 +353,8 @@ class TestNotes:
         ((path, body),) = draft.aside.items()
         assert path.startswith("memory/global/kv/default/_versions/k-1-")
         assert path.endswith(".txt")
-        assert body == b"v"
+        kept = notes.open_note(body)
+        assert (kept.content, kept.text("version"), kept.text("isLatestVersion")) == ("v", "1", "false")
 
     def test_a_platform_that_tidied_up_has_the_same_memory(self) -> None:
         body = self.put(None, tags=["a"]) or b""
