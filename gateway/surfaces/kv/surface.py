@@ -80,7 +80,12 @@ class Kv(Surface):
         if not args.tags:
             return results[: args.limit], text.MORE_FOUND
         # What has the tags may be anywhere behind what was found: the other notes are read, too.
-        others = [entry.path for entry in await self._notes.entries(call, folder) if entry.path not in seen]
+        try:
+            others = [entry.path for entry in await self._notes.entries(call, folder) if entry.path not in seen]
+        except GatewayError as error:
+            if error.code != "not_implemented":
+                raise
+            return results[: args.limit], text.MORE_FOUND
         looked_at = others[: max(self._options.recall_notes - len(seen), 0)]
         further = await self._read(call, looked_at, args.tags)
         hits += [{"path": path} for path, memory in further.items() if ranker.matches(memory)]

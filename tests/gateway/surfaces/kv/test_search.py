@@ -10,8 +10,10 @@ from gateway.brain.notebook import MOST_FOUND
 from gateway.operations.coverage import Query
 from gateway.operations.table import JsonObject
 from gateway.surfaces.kv.rank import WEIGHTS, Ranker
+from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.conftest import structured, text_of
 from tests.gateway.surfaces.shelf import Agent, shelf_on
+from tests.served import listening, serving
 
 FOLDER = "memory/global/kv/default"
 
@@ -50,6 +52,18 @@ async def test_tags_are_looked_for_in_the_whole_namespace_and_what_was_not_read_
             assert shelf.counted.requests - before == 2 + 1 + MOST_FOUND + 3
             assert await search(agent, query="seal", tags=["rare"]) == ([], "Nothing was found.")
             assert await search(agent, tags=["rare"], namespace="empty") == ([], "Nothing was found.")
+
+
+@pytest.mark.not_quick
+async def test_a_platform_without_a_listing_is_searched_as_far_as_it_goes(tmp_path: Path) -> None:
+    fake = FakeDaemon(T).without("GET /v1/brains/{brain}/documents")
+    paths = [f"{FOLDER}/k{n:03}.md" for n in range(MOST_FOUND + 5)]
+    tagged = {path: note(f"Otter {path}.", tags="rare" if path == paths[0] else "common") for path in paths}
+    fake.brains["main"] = {path: (text.encode(), 0.0) for path, text in tagged.items()}
+    with listening(fake.app()) as url, serving(tmp_path, None, upstream_url=url) as served:
+        async with served.over_http("modern", "/kv/mcp/main") as client:
+            found, said = await search(Agent(client), tags=["rare"])
+    assert (found, "only the first 100" in said) == (["k000"], True)
 
 
 @pytest.mark.not_quick
