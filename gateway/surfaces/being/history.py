@@ -122,7 +122,7 @@ def beginning() -> str:
 
 def went_on(marker: str | None) -> str:
     """Where a patrol without messages ends: where it began. What cannot be a marker of ours is none to go on from."""
-    return marker if marker is not None and paths.is_derived(marker) else beginning()
+    return marker if marker is not None and names.is_derived_uuid(marker) else beginning()
 
 
 def continued(messages: Sequence[Message], marker: str | None) -> tuple[str | None, int]:
