@@ -144,7 +144,13 @@ def test_a_token_is_imported_once_and_one_that_carries_its_brain_must_say_which(
     assert (code, "--subject Miku" in said) == (2, True)
 
 
-def test_the_brain_must_be_there(tmp_path: Path) -> None:
+def test_the_brain_must_be_there_and_may_be_named_by_its_uuid(tmp_path: Path) -> None:
+    with gateway(tmp_path) as served:
+        assert bring(tmp_path, "Ken", "--sha256", digest(BRT))[0] == 0
+        context = json.loads(text(called(served, BRT, "get_context", "/being/mcp/main")))
+        being = str(context["metadata"]["being_id"])
+        assert command(tmp_path, "import", "Miku", "--brain", being, "--sha256", digest(BTO)).returncode == 0
+        assert json.loads(text(called(served, BTO, "get_context", "/being/mcp"))) == context
     done = command(tmp_path, "import", "Miku", "--brain", "nowhere", "--sha256", "f" * 64)
     assert (done.returncode, "There is no brain nowhere." in done.stderr) == (2, True)
 
