@@ -42,7 +42,7 @@ def scene_of(exchange: Exchange) -> tuple[str, Scene]:
     scene = Scene(
         action="\n".join(f"{_actor(one)}: {_clipped(one.content)}" for one in told),
         actors=list(dict.fromkeys(map(_actor, told))),
-        when=sorted({one.at[:10] for one in exchange}),
+        when=sorted({one.day or one.at[:10] for one in told}),
         themes=[THEME],
         importance=next((weight for below, weight in _IMPORTANCE if length < below), _MOST_IMPORTANT),
     )

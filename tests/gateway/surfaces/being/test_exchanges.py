@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.surfaces.being.exchanges import MOST_SCENES, exchanges_of, scene_of
 from gateway.surfaces.being.history import Said
-from gateway.surfaces.being.schema import Scene
+from gateway.surfaces.being.schema import Message, Scene
 from tests.gateway.conftest import House, Platforms, structured, text_of
 from tests.gateway.surfaces.being.beings import answered, found, said, told
 
@@ -66,6 +66,25 @@ def test_an_exchange_has_the_same_id_on_any_day_and_another_if_anything_else_was
     assert scene_of([one])[0] != scene_of([line("Hello", n=1)])[0]
 
 
+@pytest.mark.parametrize(
+    ("said_at", "day"),
+    [
+        ({}, None),
+        ({"timestamp": "2026-03-01T23:30:00-02:00"}, "2026-03-02"),
+        ({"created_at": "2026-03-01"}, "2026-03-01"),
+        ({"timestamp": "0001-01-01T00:00:00+14:00"}, None),
+        ({"timestamp": "yesterday"}, None),
+        ({"timestamp": 1772400600}, None),
+        ({"timestamp": ["2026-03-01"]}, None),
+        ({"timestamp": None}, None),
+    ],
+)
+def test_a_message_may_say_when_it_was_said(said_at: dict[str, Any], day: str | None) -> None:
+    assert Message.model_validate({"role": "user", "content": "Hello", **said_at}).day == day
+    told = Said("i", "2026-04-14T08:00:00.000Z", "user", "Hello", day)
+    assert scene_of([told])[1].when == [day or "2026-04-14"]
+
+
 def test_a_scene_is_no_longer_than_it_may_be() -> None:
     exchange = [line("word " * 1000, f"role {n}", n) for n in range(500)]
     _id, scene = scene_of(exchange)
@@ -91,8 +110,8 @@ async def patrol(house: House, *messages: dict[str, Any], **arguments: Any) -> d
 
 @pytest.mark.not_quick
 async def test_a_patrol_makes_scenes_of_messages_and_nodes_of_those(web_house: House) -> None:
-    done = await patrol(web_house, *TALK)
-    assert (done["scenes_created"], done["nodes_created"]) == (2, 2)
+    done = await patrol(web_house, *TALK, {**said("Old news of a heron."), "timestamp": "2020-02-02T12:00:00Z"})
+    assert (done["scenes_created"], done["nodes_created"]) == (3, 3)
     (rye,) = await found(web_house, "rye")
     shown = await told(web_house, "recall_memory", node_id=rye)
     for part in (
@@ -104,7 +123,8 @@ async def test_a_patrol_makes_scenes_of_messages_and_nodes_of_those(web_house: H
     ):
         assert part in shown
     assert "burnt" in await told(web_house, "recall", user_message="What was burnt?")
-    assert (await told(web_house, "search_history")).startswith("4 messages")
+    assert "[2020-02-02] user: user: Old news" in await told(web_house, "search_memory", query="heron")
+    assert (await told(web_house, "search_history")).startswith("5 messages")
 
 
 @pytest.mark.not_quick
