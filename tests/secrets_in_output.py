@@ -7,7 +7,7 @@ import pytest
 
 # Shapes, not values: whichever test makes a token, its shape gives it away.
 SHAPES = re.compile(
-    r"bgt_[A-Za-z0-9_-]{43}"
+    r"bgt_[A-Za-z0-9_-]{43}|b(?:to|rt)_[A-Za-z0-9_-]{16}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\."
     r"|(?i:bearer) +[A-Za-z0-9_.~+/-]{6,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"

@@ -34,6 +34,7 @@ class Sessions:
     def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
         """Append a message, and extract from what is waiting unless the message says not yet.
 
+        A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
         A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
         """
         with self._database.writing() as connection:
@@ -52,7 +53,9 @@ class Sessions:
                     moment,
                 ),
             )
-            connection.execute("UPDATE sessions SET updated_at = ? WHERE n = ?", (moment, session["n"]))
+            connection.execute(
+                "UPDATE sessions SET updated_at = ?, ended_at = NULL WHERE n = ?", (moment, session["n"])
+            )
             if message.metadata.get("skip_extract") is not True:
                 _extract(connection, brain, session, message, tree)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])

@@ -106,9 +106,8 @@ class CallContext(StepContext):
         self._services.background.start(f"{self._tenant}:{name}", lambda: job(context))
 
     def call_afterwards(self) -> Call:
-        """A call for what goes on when this one is answered: the same caller, without a key that was for it alone."""
-        caller = self._call.caller
-        caller = replace(caller, llm_key=None, preferred=self._call.brain or caller.preferred)
+        """A call for what goes on when this one is answered: the same caller and brain, and the key that was lent."""
+        caller = replace(self._call.caller, preferred=self._call.brain or self._call.caller.preferred)
         return Call(caller, self._call.request_id, self._call.scope, self._call.brain, began=None)
 
     async def _fetch(self, url: str) -> Args:

@@ -81,8 +81,22 @@ class Directory:
         Raises:
             GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
         """
-        call.brain, _why = await self.choice(call, brain)
+        chosen, _why = await self.choice(call, brain)
+        call.brain = await self._as_listed(call, chosen) if names.is_derived_uuid(chosen) else chosen
         return call.brain
+
+    async def _as_listed(self, call: Call, ref: str) -> str:
+        """The id of the brain that a UUID names, which may be derived from it: no platform knows those."""
+        try:
+            found = {str(b["id"]) for b in await self._brains(call) if b.get("id") and _is(b, ref)}
+        except GatewayError as error:
+            if error.code != "not_implemented":
+                raise
+            return ref
+        if len(found) > 1:
+            # Somebody may have called a brain of theirs by another's UUID.
+            raise GatewayError("no_brain", "That UUID names more than one brain. Name yours by its id or slug.")
+        return names.check_id(found.pop(), "brain") if found else ref
 
     async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
         """The brain a call means, and why that one."""
@@ -242,4 +256,7 @@ def _brains_named(answer: JsonValue) -> Iterator[str]:
 
 
 def _is(brain: JsonObject, ref: str) -> bool:
-    return ref in (brain.get("id"), brain.get("slug"))
+    """Whether a brain goes by this: its id, its slug, or the UUID that is derived from its id."""
+    if ref in (brain.get("id"), brain.get("slug")):
+        return True
+    return names.is_derived_uuid(ref) and brain.get("id") is not None and names.brain_uuid(str(brain["id"])) == ref

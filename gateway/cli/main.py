@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -122,19 +123,33 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    token = commands.add_parser("token", help="make, list and revoke tokens for BRAINS_AUTH=tokens", epilog=_EPILOG)
+    token = commands.add_parser(
+        "token", help="make, import, list and revoke tokens for BRAINS_AUTH=tokens", epilog=_EPILOG
+    )
     verbs = token.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     create = verbs.add_parser("create", help="make a token and print it, once")
-    create.add_argument("name", help="what it is for, in a word or two")
-    create.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
-    create.add_argument("--anyway", action="store_true", help="make it though the platform does not list that brain")
-    create.add_argument("--scope", choices=["read", "write", "admin"], default="read", help="default: read")
-    create.add_argument("--subject", help="whose it is (default: its name, and its organization)")
-    create.add_argument("--org", help="organization it acts for")
-    create.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
-    create.add_argument("--days", type=_days, help="days until it expires (default: never)")
+    _add_what_a_token_is(create, ["read", "write", "admin"])
+    create.set_defaults(expires=None)
+    brought = verbs.add_parser("import", help="let in a bto_ or brt_ token of elsewhere, read from standard input")
+    how_long = _add_what_a_token_is(brought, ["read", "read-only", "write", "admin"])
+    how_long.add_argument("--expires", type=_moment, help="when it expires, as in 2027-01-31 (UTC)")
+    brought.add_argument("--sha256", type=_sha256, help="its SHA-256 in hexadecimal, instead of the token itself")
     verbs.add_parser("list", help="all tokens, without their secrets")
     verbs.add_parser("revoke", help="end a token now").add_argument("id", help="as `token list` shows it")
+
+
+def _add_what_a_token_is(verb: argparse.ArgumentParser, scopes: Sequence[str]) -> "argparse._MutuallyExclusiveGroup":
+    """The arguments that say what a token is good for. Those that say how long are one of several."""
+    verb.add_argument("name", help="what it is for, in a word or two")
+    verb.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
+    verb.add_argument("--anyway", action="store_true", help="take it though the platform does not list that brain")
+    verb.add_argument("--scope", choices=scopes, default="read", help="default: read")
+    verb.add_argument("--subject", help="whose it is (default: its name, and its organization)")
+    verb.add_argument("--org", help="organization it acts for")
+    verb.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
+    how_long = verb.add_mutually_exclusive_group()
+    how_long.add_argument("--days", type=_days, help="days until it expires (default: never)")
+    return how_long
 
 
 def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -160,6 +175,20 @@ def _days(text: str) -> float:
     if not 0 < days <= 36_500:
         raise argparse.ArgumentTypeError("days is a number above 0")
     return days
+
+
+def _moment(text: str) -> datetime:
+    try:
+        said = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("a time is written as in 2027-01-31 or 2027-01-31T12:00:00+00:00") from None
+    return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
+
+
+def _sha256(text: str) -> str:
+    if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
+        raise argparse.ArgumentTypeError("a SHA-256 is 64 hexadecimal digits")
+    return text.lower()
 
 
 def _workers(text: str) -> int:

@@ -1,10 +1,14 @@
-"""`brains-gateway token`: make, list and revoke tokens. What is secret is printed once, to stdout, and kept nowhere."""
+"""`brains-gateway token`: make, import, list and revoke tokens. What is secret is printed once, and kept nowhere."""
 
 import argparse
+import math
+import re
 import secrets
+import string
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from getpass import getpass
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -16,10 +20,15 @@ from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import check_id
+from gateway.operations.names import brain_uuid, check_id
 
 _NAME_LENGTH: Final = 256
 _BRAINS_NAMED: Final = 10
+_BROUGHT: Final = re.compile(r"(bto_|brt_)([A-Za-z0-9._~+/=-]{16,512})")
+_BROUGHT_LENGTH: Final = 1024
+# What a token must be worth if it is random, and how many different characters a random one has at least.
+_BITS: Final = 80
+_CHARACTERS: Final = 6
 
 
 def run(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -27,6 +36,8 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
     match arguments.verb:
         case "create":
             create_token(settings, arguments)
+        case "import":
+            import_token(settings, arguments)
         case "revoke":
             revoke_token(path, arguments.id)
         case _:
@@ -35,10 +46,55 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def create_token(settings: Settings, arguments: argparse.Namespace) -> None:
     token = token_file.make_token()
-    record = _record(token, arguments)
+    record = _keep(settings, _record(token_file.digest(token), arguments), arguments)
+    say(f"Token {record.id} for {record.name}, to be used at {_endpoints(record)}. It is shown this once:")
+    sys.stdout.write(f"{token}\n")
+
+
+def import_token(settings: Settings, arguments: argparse.Namespace) -> None:
+    """Let in a token of elsewhere. Only its hash is kept, as of tokens of ours."""
+    record = _record(arguments.sha256 or _brought_hash(arguments), arguments)
+    if record.expires is not None and record.expires <= record.created:
+        raise BadSetting("--expires must be in the future.")
+    _keep(settings, record, arguments)
+    say(f"Token {record.id} for {record.name} is imported, to be used at {_endpoints(record)}.")
+
+
+def _brought_hash(arguments: argparse.Namespace) -> str:
+    """The hash of the token on standard input: on a command line others could read it.
+
+    Raises:
+        BadSetting: it is none that should let anybody in.
+    """
+    try:
+        token = (getpass("Token: ") if sys.stdin.isatty() else sys.stdin.read(_BROUGHT_LENGTH)).strip()
+    except UnicodeDecodeError:
+        token = ""
+    if (found := _BROUGHT.fullmatch(token)) is None:
+        raise BadSetting("Standard input must hold one token: bto_ or brt_, and 16 to 512 letters, digits and signs.")
+    if _bits(found[2]) < _BITS or len(set(found[2])) < _CHARACTERS:
+        raise BadSetting("That token is too easy to guess. Make another with: brains-gateway token create")
+    if found[1] == "bto_" and arguments.brain is None:
+        raise BadSetting("A bto_ token carries its brain: say which one that is with --brain.")
+    return token_file.digest(token)
+
+
+def _bits(word: str) -> float:
+    """How many bits a word has, if it was chosen at random from the kinds of characters that it has."""
+    for alphabet in (string.digits, string.digits + "abcdef", string.digits + "ABCDEF"):
+        if set(word) <= set(alphabet):
+            return len(word) * math.log2(len(alphabet))
+    kinds = (string.digits, string.ascii_lowercase, string.ascii_uppercase, "._~+/=-")
+    return len(word) * math.log2(sum(len(kind) for kind in kinds if set(kind) & set(word)))
+
+
+def _keep(settings: Settings, record: token_file.Record, arguments: argparse.Namespace) -> token_file.Record:
+    """Put a token in the file, unless it is for a brain that is not there or for somebody else."""
     if record.brain is not None and not arguments.anyway:
         _check_brain(settings, record)
     with token_file.change(settings.tokens_path) as records:
+        if there := next((other for other in records if other.sha256 == record.sha256), None):
+            raise BadSetting(f"That token is there already: it is {there.id}, for {there.name}.")
         _check_person(record, records, is_named=arguments.subject is not None)
         records.append(record)
     if record.org is not None and settings.upstream_url is not None and settings.upstream_auth == "static":
@@ -46,12 +102,14 @@ def create_token(settings: Settings, arguments: argparse.Namespace) -> None:
             f"The platform is not told of the organization {record.org}: it sees one token for all callers. "
             "With BRAINS_UPSTREAM_AUTH=internal it is told."
         )
-    endpoints = "/mcp or /<surface>/mcp" if record.brain else "/mcp/<brain> or /<surface>/mcp/<brain>"
-    say(f"Token {record.id} for {record.name}, to be used at {endpoints}. It is shown this once:")
-    sys.stdout.write(f"{token}\n")
+    return record
 
 
-def _record(token: str, arguments: argparse.Namespace) -> token_file.Record:
+def _endpoints(record: token_file.Record) -> str:
+    return "/mcp or /<surface>/mcp" if record.brain else "/mcp/<brain> or /<surface>/mcp/<brain>"
+
+
+def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
     now, name, org = datetime.now(UTC), _checked(arguments.name, "name"), arguments.org
     if org is not None:
         _checked(org, "--org")
@@ -63,15 +121,15 @@ def _record(token: str, arguments: argparse.Namespace) -> token_file.Record:
     own = name if org is None else f"{name}@{org}"
     return token_file.Record(
         id=secrets.token_hex(4),
-        sha256=token_file.digest(token),
+        sha256=sha256,
         name=name,
         subject=own if arguments.subject is None else _checked(arguments.subject, "--subject"),
-        scope=f"brains:{arguments.scope}",
+        scope=f"brains:{arguments.scope.removesuffix('-only')}",
         brain=brain,
         org=org,
         projects=tuple(arguments.project),
         created=now,
-        expires=None if arguments.days is None else now + timedelta(days=arguments.days),
+        expires=arguments.expires if arguments.days is None else now + timedelta(days=arguments.days),
     )
 
 
@@ -119,7 +177,7 @@ def _check_brain(settings: Settings, record: token_file.Record) -> None:
     except (BadSetting, CannotStart, GatewayError) as error:
         say(f"Whether there is a brain {record.brain} could not be checked: {getattr(error, 'message', error)}")
         return
-    if not any(record.brain in names for names in brains):
+    if not any(record.brain in (slug, brain_id, brain_uuid(brain_id)) for slug, brain_id in brains):
         there = ", ".join(slug for slug, _ in brains[:_BRAINS_NAMED]) or "none yet"
         raise BadSetting(
             f"There is no brain {record.brain}. There are: {there}. "

@@ -86,7 +86,9 @@ class Settings(BaseSettings):
         description="Project of calls that name none, where there is one tenant.",
     )
     write_scope: Literal["ask", "project", "global"] = Field(
-        "ask", description="Where `team` writes what names no scope: it asks, or in the project, or for all."
+        "ask",
+        description="Where `team` writes what names no scope, unless a note of the brain says it: it asks, or in the "
+        "project, or for all.",
     )
     recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
         500,

@@ -71,7 +71,7 @@ class Caller:
     project: str | None = None
     """A project of the principal's, chosen by the `X-Project` header or the only one there is."""
     llm_key: str | None = field(default=None, repr=False, compare=False)
-    """A key for the platform's language model that the caller lends it, for this one request."""
+    """A key for the platform's language model that the caller lends it: for this call, and for what it sets off."""
     http: HttpAnswer | None = field(default=None, repr=False, compare=False)
 
 

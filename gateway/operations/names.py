@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import unicodedata
+import uuid
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -32,6 +33,8 @@ _BETWEEN_PATHS = re.compile(r"[\s()\[\]<>`*:,]+")
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
+_UUID_LENGTH = 36
+_BRAINS = uuid.uuid5(uuid.NAMESPACE_DNS, "brains.brains-gateway")
 _SEGMENT_BYTES = 255
 # No name or tree of ours comes from more of a text than this. Putting a row of accents in order, as `normalize` does,
 # takes the square of its length.
@@ -118,6 +121,23 @@ def slug(text: str, *, empty: str, length: int = 64) -> str:
     """Lower-case ASCII words joined by dashes; `empty` where no letter or digit is left."""
     ascii_text = unicodedata.normalize("NFKD", text[:_FOLDED_LENGTH]).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:length].rstrip("-") or empty
+
+
+def brain_uuid(brain_id: str) -> str:
+    """A brain's id as a UUID: as it is where it is one, else always the same one that is derived from it."""
+    return brain_id if is_uuid(brain_id) else str(uuid.uuid5(_BRAINS, brain_id))
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        return len(text) == _UUID_LENGTH and str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def is_derived_uuid(text: str) -> bool:
+    """Whether it looks as UUIDs of ours do, which are derived from something."""
+    return is_uuid(text) and uuid.UUID(text).version == 5
 
 
 def brain_slug(name: str) -> str:

@@ -188,6 +188,11 @@ SERVERS = [
         "being/get_context/fields",
     ),
     server(
+        "a being has a name for an id",
+        tells("get_context", lambda answer: {**answer, "metadata": {**answer["metadata"], "being_id": "main"}}),
+        "being/get_context/fields",
+    ),
+    server(
         "prompt and snapshot are swapped",
         tells("get_context", swapped),
         "being/get_context/prompt-holds-the-persona",
@@ -316,6 +321,11 @@ SERVERS = [
         never_the_same("update_relation", relations_apart),
         "being/update_relation/upsert",
         "being/update_relation/twice",
+    ),
+    server(
+        "a patrol makes no scenes",
+        tells("trigger_patrol", lambda answer: {**answer, "scenes_created": 0}),
+        "being/trigger_patrol/makes-scenes-of-messages",
     ),
     server(
         "a patrol has no marker",

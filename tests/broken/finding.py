@@ -240,6 +240,12 @@ SESSIONS = [
         "sessions/close",
         "sessions/close-again",
     ),
+    peer(
+        "a session stays ended",
+        edits(f"GET {SESSION}", lambda told: {**told, "ended_at": told["ended_at"] or told["updated_at"]}),
+        "sessions/add-after-close",
+        "sessions/get",
+    ),
     peer("a session ends again and again", edits(CLOSE, _moment), "sessions/close-again"),
     peer(
         "reflections are of nothing",

@@ -57,13 +57,14 @@ async def test_eleven_tools_of_eleven_work(served: Served, era: Era) -> None:
         one, two = noted["scene_ids"]
         talk = [{"role": "user", "content": "I prefer green tea."}, {"role": "assistant", "content": "Noted."}]
         patrols = [await being.answered("trigger_patrol", messages=talk) for _ in range(2)]
-        assert [patrol.pop("nodes_created") for patrol in patrols] == [2, 0]
+        assert [patrol.pop("scenes_created") for patrol in patrols] == [1, 0]
+        assert [patrol.pop("nodes_created") for patrol in patrols] == [3, 0]
         assert patrols[0] == patrols[1]
-        assert set(patrols[0]) == {"status", "scenes_created", "marker_id"}
+        assert set(patrols[0]) == {"status", "marker_id"}
         history = await being.told("search_history", query="TEA")
         assert re.fullmatch(r"1 message, newest first:\n\[\S+Z\] user: I prefer green tea\.", history)
 
-        (cluster_id,) = IDS.findall(await being.told("recall_memory"))
+        (cluster_id,) = re.findall(r"(?i)baking \(2 nodes\) id=(\S+)", await being.told("recall_memory"))
         assert set(IDS.findall(await being.told("recall_memory", cluster_id=cluster_id))) == {cluster_id, one, two}
         recalled = await being.told("recall", user_message="Who baked bread?")
         assert recalled.startswith("<recalled_memories>\n- [2026-04-14] Rin")
@@ -80,17 +81,24 @@ async def test_eleven_tools_of_eleven_work(served: Served, era: Era) -> None:
             return "reactivation_count: 0" not in await being.told("recall_memory", node_id=one)
 
         await eventually(is_counted)
+        assert len(IDS.findall(await being.told("search_memory", query="baked"))) == 1
         await being.answered("update_memory", target="souls", action="update", key="Miku", content="You are Miku.")
         person = {"entity_name": "Ken Sato", "relation_type": "person"}
         await being.answered("update_relation", **person, action="upsert", content="Rin's brother")
         context = await being.answered("get_context")
         assert "- Miku: You are Miku." in context["system_prompt"]
         assert "- Ken Sato (person): Rin's brother" in context["system_prompt"]
-        assert len(context["recent_nodes"]) == 1
+        assert len(context["recent_nodes"]) == 2
         assert (await being.answered("update_relation", **person, action="delete"))["deleted"] is True
         assert (await being.answered("update_memory", target="souls", action="delete"))["deleted"] is True
         assert (await being.answered("get_context"))["system_prompt"] == ""
         assert (await being.answered("get_current_time", timezone="Asia/Tokyo"))["timezone"] == "Asia/Tokyo"
+
+        async def is_revived() -> bool:
+            await being.answered("trigger_patrol", messages=[])
+            return set(IDS.findall(await being.told("search_memory", query="baked"))) == {merged, one}
+
+        await eventually(is_revived)
 
 
 async def test_ten_scenes_become_nodes_by_themselves(served: Served) -> None:

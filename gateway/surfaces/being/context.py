@@ -6,7 +6,7 @@ from typing import Final
 from gateway.brain.notebook import Entry, Notebook
 from gateway.operations import names
 from gateway.operations.caller import Call
-from gateway.operations.notes import Note
+from gateway.operations.notes import Note, understood
 from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
@@ -31,6 +31,9 @@ SNAPSHOT: Final = {
 }
 # Of each section so many entries are told, the newest ones.
 PER_SECTION: Final = 20
+_CAPABILITIES: Final = 50
+_NAME_LENGTH: Final = 200
+_DESCRIPTION_LENGTH: Final = 2_000
 RECENT: Final = 5
 _CLUSTERS: Final = 8
 # So many of their nodes are read at most: dead ones are passed over.
@@ -56,12 +59,13 @@ class Context:
             "system_prompt": text.sections({PROMPT[name]: sections[name] for name in PROMPT}),
             "snapshot": text.sections({SNAPSHOT[name]: sections[name] for name in SNAPSHOT}),
             "metadata": {
-                "being_id": being.id,
+                "being_id": names.brain_uuid(being.id),
+                "brain_id": being.id,
                 "soul_name": soul_name(souls) or being.slug,
                 "model_recommendation": self._model,
                 "cache_guidance": _GUIDANCE,
             },
-            "capability_tools": [],
+            "capability_tools": await self._capabilities(call, entries),
             "recent_nodes": [text.scene_line(node) for node in await self._recent(call, entries)],
         }
 
@@ -76,6 +80,12 @@ class Context:
             )
             for name, found in of.items()
         }
+
+    async def _capabilities(self, call: Call, entries: Sequence[Entry]) -> list[JsonObject]:
+        """What bridges can do for the being, in the order of their names: one note for each."""
+        listed = [entry.path for entry in entries if entry.path.startswith(f"{paths.CAPABILITIES}/")]
+        read = await self._notes.read_all(call, sorted(listed)[:_CAPABILITIES])
+        return sorted((capability_of(path, note) for path, note in read), key=lambda found: str(found["name"]))
 
     async def _recent(self, call: Call, entries: Sequence[Entry]) -> list[Node]:
         """The nodes that came or were recalled last."""
@@ -111,6 +121,16 @@ def soul_name(souls: Sequence[tuple[str, Note]]) -> str | None:
         if name := key or (names.title_of(note.content) if note.content.strip() else None):
             return name
     return None
+
+
+def capability_of(path: str, note: Note) -> JsonObject:
+    """A capability as its note tells it: by its front matter, else by its file's name and its words."""
+    note = understood(note, lambda own: own.title is not None)
+    name, description = note.title or paths.name_of(path), note.text("description") or note.content
+    return {
+        "name": paths.printable(name[:_NAME_LENGTH]),
+        "description": paths.printable(description[:_DESCRIPTION_LENGTH]),
+    }
 
 
 def _live(entry: Entry, note: Note) -> Node | None:

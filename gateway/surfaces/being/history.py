@@ -28,6 +28,8 @@ class Said:
     at: str
     role: str
     content: str
+    day: str | None = None
+    """The day on which it was said, where the client told that; else that is the one on which it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class History:
         known = {line.id for text in (today, before) for line in lines_of(text, "")}
         at = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         new = [
-            Said(said_id(hashed), at, message.role, message.content)
+            Said(said_id(hashed), at, message.role, message.content, message.day)
             for hashed, message in list(zip(ids, messages, strict=True))[start:]
             if said_id(hashed) not in known and message.content
         ]
@@ -122,7 +124,7 @@ def beginning() -> str:
 
 def went_on(marker: str | None) -> str:
     """Where a patrol without messages ends: where it began. What cannot be a marker of ours is none to go on from."""
-    return marker if marker is not None and paths.is_derived(marker) else beginning()
+    return marker if marker is not None and names.is_derived_uuid(marker) else beginning()
 
 
 def continued(messages: Sequence[Message], marker: str | None) -> tuple[str | None, int]:

@@ -15,6 +15,9 @@ SCENES: Final = f"{TREE}/scenes"
 NOTES: Final = f"{TREE}/notes"
 RELATIONS: Final = f"{TREE}/relations"
 HISTORY: Final = f"{TREE}/history"
+CAPABILITIES: Final = f"{TREE}/capabilities"
+# Beside the nodes: how often dead ones were opened since they died.
+OPENED: Final = f"{NODES}/_opened"
 DIGEST: Final = "_digest.md"
 # What has no theme is of this one.
 GENERAL: Final = "general"
@@ -24,18 +27,6 @@ _SPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "being.brains-gateway")
 def derived_id(*parts: JsonValue) -> str:
     """The id of what these parts make up: always the same one."""
     return str(uuid.uuid5(_SPACE, names.digest(list(parts))))
-
-
-def is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
-
-
-def is_derived(text: str) -> bool:
-    """Whether it looks as ids of ours do."""
-    return is_uuid(text) and uuid.UUID(text).version == 5
 
 
 def cluster_of(themes: Sequence[str]) -> str:
@@ -88,6 +79,11 @@ def aside(path: str, place: str, note: Note | None = None) -> str:
 
 def one_line(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+def printable(text: str) -> str:
+    """Words on one line, without what no note can hold."""
+    return one_line("".join(c if c.isprintable() else " " for c in text))
 
 
 def listed(values: Sequence[str]) -> str | None:

@@ -18,6 +18,10 @@ from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, nod
 
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
+# Opening a dead node counts so much, and brings it back.
+_OPENING: Final = 2
+# So many come back in one patrol; the others in the next.
+_REVIVED: Final = 200
 # A day is one word, or its parts would be found in any other number.
 _WORD: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\w+")
 
@@ -64,8 +68,27 @@ class Nodes:
             raise GatewayError("not_found", "That node is gone.")
         node, count = node_of(path, note), await self._notes.count(call, path)
         if node.dead:
-            self._notes.hit(call, [path], times=2)
+            self._notes.hit(call, [path, f"{paths.OPENED}/{node_id}.md"], times=_OPENING)
         return node, count
+
+    async def revive(self, call: Call) -> int:
+        """Bring back the dead nodes that were opened since they died. How many there were."""
+        counted = await self._notes.entries(call, f"{paths.OPENED}/_hits", ending=".txt")
+        opened = [entry for entry in counted if entry.size >= _OPENING][:_REVIVED]
+        known = await self._known(call) if opened else {}
+        found = [known[one] for one in (paths.stem_of(entry.path) for entry in opened) if one in known]
+        kept = await in_parallel([self._reviving(call, path) for path in found])
+        for cluster in sorted({node_of(path, note).cluster for path, (note, _) in zip(found, kept, strict=True)}):
+            await self.digest(call, cluster)
+        # Last of all: as long as the count is there, the next patrol does for a node what this one could not.
+        await in_parallel([self._forgetting(call, entry.path) for entry in opened])
+        return sum(is_revived for _, is_revived in kept)
+
+    def _reviving(self, call: Call, path: str) -> Callable[[], Awaitable[tuple[Note, bool]]]:
+        return lambda: self._notes.keep(call, path, revive)
+
+    def _forgetting(self, call: Call, path: str) -> Callable[[], Awaitable[bool]]:
+        return lambda: self._notes.remove(call, path)
 
     async def find(self, call: Call, query: str, limit: int, *, all_words: bool = False) -> tuple[list[Node], bool]:
         """The best nodes for a query, and whether they were found by what they mean."""
@@ -174,6 +197,14 @@ def kill(before: Note | None) -> Draft | None:
     if before is None or before.text("dead") == "true":
         return None
     fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": "true"}
+    return draft_note(before.title or names.title_of(before.content), before.content, fields, before)
+
+
+def revive(before: Note | None) -> Draft | None:
+    """A node that is dead no more: all else stays, also what was merged from it."""
+    if before is None or not node_of("", before).dead:
+        return None
+    fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": None}
     return draft_note(before.title or names.title_of(before.content), before.content, fields, before)
 
 

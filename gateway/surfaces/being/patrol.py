@@ -1,4 +1,4 @@
-"""The patrol: what was said becomes history, what was told becomes nodes, and the platform tidies up.
+"""The patrol: what was said becomes scenes, scenes become nodes, dead nodes come back, and the platform tidies up.
 
 It goes on wherever one before it was cut off: names are derived, and a scene is there until its node is.
 """
@@ -18,6 +18,7 @@ from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
+from gateway.surfaces.being.exchanges import MOST_SCENES, exchanges_of, scene_of
 from gateway.surfaces.being.history import Fresh, History
 from gateway.surfaces.being.memory import node_of
 from gateway.surfaces.being.nodes import Nodes
@@ -43,11 +44,15 @@ class Patrol:
         fresh = await self._history.fresh(call, messages, marker)
         # Before they are kept: once they are, they count as seen.
         await self._extract(call, fresh)
+        exchanges = exchanges_of(fresh.said)
+        scenes = await self._scenes.record(call, dict(map(scene_of, exchanges[-MOST_SCENES:])))
         await self._history.keep(call, fresh)
         created, left = await self._settle(call)
+        revived = await self._nodes.revive(call)
         await self._consolidate(call)
-        done: JsonObject = {"status": "ok", "scenes_created": 0, "nodes_created": created, "marker_id": fresh.marker}
-        return {**done, "scenes_left": left} if left else done
+        more = {"scenes_left": left, "exchanges_left_out": len(exchanges[:-MOST_SCENES]), "nodes_revived": revived}
+        done = {"status": "ok", "scenes_created": scenes, "nodes_created": created, "marker_id": fresh.marker}
+        return {**done, **{name: count for name, count in more.items() if count}}
 
     async def _extract(self, call: Call, fresh: Fresh) -> None:
         """Let the platform look for memories in what was said, where it can."""
@@ -75,7 +80,7 @@ class Patrol:
     def _making(self, call: Call, path: str, scene: Note) -> Callable[[], Awaitable[bool]]:
         node = node_of(path, scene)
         # A scene that a person wrote has any name.
-        node_id = node.id if paths.is_uuid(node.id) else paths.derived_id("scene", node.id)
+        node_id = node.id if names.is_uuid(node.id) else paths.derived_id("scene", node.id)
         there = paths.node_path(paths.cluster_of(node.themes), node_id)
 
         async def made() -> bool:

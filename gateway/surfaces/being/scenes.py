@@ -1,6 +1,6 @@
 """Scenes that were told and wait for a patrol, and notes that stay as they are."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gateway.brain.notebook import Entry, Notebook, draft_note
 from gateway.operations import names
@@ -8,7 +8,7 @@ from gateway.operations.caller import Call
 from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
 from gateway.surfaces.being import names as paths
-from gateway.surfaces.being.memory import fields_of, scene_id
+from gateway.surfaces.being.memory import fields_of
 from gateway.surfaces.being.schema import Scene
 
 
@@ -21,9 +21,9 @@ class Scenes:
     async def waiting(self, call: Call) -> list[Entry]:
         return await self._notes.entries(call, paths.SCENES)
 
-    async def record(self, call: Call, scenes: Sequence[Scene]) -> list[str]:
-        """Keep scenes; the same one again is the same."""
-        return await in_parallel([self._recording(call, scene) for scene in scenes])
+    async def record(self, call: Call, scenes: Mapping[str, Scene]) -> int:
+        """Keep scenes by their ids; the same one again is the same. How many are new."""
+        return sum(await in_parallel([self._recording(call, one, scene) for one, scene in scenes.items()]))
 
     async def jot(self, call: Call, notes: Sequence[str]) -> list[str]:
         return await in_parallel([self._jotting(call, note) for note in notes])
@@ -33,13 +33,12 @@ class Scenes:
         done = await in_parallel([self._forgetting(call, one) for one in ids])
         return dict(zip(ids, done, strict=True))
 
-    def _recording(self, call: Call, scene: Scene) -> Callable[[], Awaitable[str]]:
-        async def recorded() -> str:
-            found = scene_id(scene)
+    def _recording(self, call: Call, one: str, scene: Scene) -> Callable[[], Awaitable[bool]]:
+        async def recorded() -> bool:
             # A scene that has become a node is not told anew by a call that is sent again.
-            if await self._notes.read(call, paths.node_path(paths.cluster_of(scene.themes or ()), found)) is None:
-                await self._notes.keep(call, scene_path(found), recording(scene), stored=scene.action)
-            return found
+            if await self._notes.read(call, paths.node_path(paths.cluster_of(scene.themes or ()), one)) is not None:
+                return False
+            return (await self._notes.keep(call, scene_path(one), recording(scene), stored=scene.action))[1]
 
         return recorded
 

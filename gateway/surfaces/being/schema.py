@@ -1,10 +1,11 @@
 """The tools of the `being` surface as data. Names, parameters, limits and their words are the contract's."""
 
 import re
-from datetime import date
-from typing import Annotated, Literal, Self
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gateway.mcp.shapes import ADDS, READS, hints
@@ -178,6 +179,17 @@ class Message(BaseModel):
 
     role: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     content: Annotated[str, StringConstraints(max_length=1_000_000)]
+    # Some clients say when. Others send numbers, or anything: that is no reason to refuse them.
+    said_at: Annotated[SkipJsonSchema[Any], Field(validation_alias=AliasChoices("timestamp", "created_at"))] = None
+
+    @property
+    def day(self) -> str | None:
+        """The day on which it was said, in UTC, if the client tells that in the words of ISO 8601."""
+        try:
+            moment = datetime.fromisoformat(self.said_at if isinstance(self.said_at, str) else "")
+            return (moment.astimezone(UTC) if moment.tzinfo else moment).date().isoformat()
+        except (ValueError, OverflowError):
+            return None
 
 
 class TriggerPatrolInput(Input):

@@ -16,6 +16,7 @@ from gateway.surfaces.being import schema as schema
 from gateway.surfaces.being import text as text
 from gateway.surfaces.being.context import Context
 from gateway.surfaces.being.history import History
+from gateway.surfaces.being.memory import scene_id
 from gateway.surfaces.being.nodes import Nodes
 from gateway.surfaces.being.patrol import Patrol
 from gateway.surfaces.being.relations import Relations
@@ -101,7 +102,8 @@ class Being(Surface):
     @tool(schema.UPDATE_NOTES, Use("keep_note"))
     async def update_notes(self, args: schema.UpdateNotesInput, call: Call) -> Result:
         forgotten = await self._scenes.forget(call, list(dict.fromkeys(args.scene_ids or ())))
-        scenes = await self._scenes.record(call, args.scenes or ())
+        scenes = [scene_id(scene) for scene in args.scenes or ()]
+        await self._scenes.record(call, dict(zip(scenes, args.scenes or (), strict=True)))
         notes = await self._scenes.jot(call, args.notes or ())
         waiting = len(await self._scenes.waiting(call))
         if is_due := waiting >= _PATROL_AT:

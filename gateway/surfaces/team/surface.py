@@ -20,6 +20,7 @@ from gateway.surfaces.team import schema as schema
 from gateway.surfaces.team import text as text
 from gateway.surfaces.team.asking import asked_scope
 from gateway.surfaces.team.entries import Origin, entry_of, grouped, name_of, newest_first, remembering
+from gateway.surfaces.team.policy import Policy
 from gateway.surfaces.team.resource import add_resource
 from gateway.surfaces.team.scopes import GLOBAL, PRIVATE, Place, Scopes, kinds
 
@@ -55,6 +56,7 @@ class Team(Surface):
         super().__init__(brain, options)
         self._notes = Notebook(brain)
         self._scopes = Scopes(self._notes, self.sees_every_project)
+        self._policy = Policy(self._notes, self._options.write_scope)
 
     def add_to(self, mcp: FastMCP) -> None:
         add_resource(mcp, self, self._listed, self._scopes.visible)
@@ -143,10 +145,11 @@ class Team(Surface):
 
     async def _scope_of_write(self, call: Call, content: str) -> str | InputRequiredResult:
         """Where something goes that names no scope, as the team has decided; else a person is asked."""
-        if self._options.write_scope == "global":
+        policy = await self._policy.write_scope(call)
+        if policy == "global":
             return GLOBAL
         project = self._scopes.at_hand(call)
-        if self._options.write_scope == "project" and project is not None:
+        if policy == "project" and project is not None:
             return project
         may_begin = self._scopes.may_begin(call)
         scope = await asked_scope(content, lambda: self._scopes.visible(call), may_begin=may_begin)

@@ -148,6 +148,16 @@ def test_closing_a_session_writes_a_reflection(client: httpx.Client, brain: str)
     assert client.get(f"{brain}/sessions/team:a@b").json()["ended_at"] == closed["ended_at"]
 
 
+def test_a_message_opens_a_closed_session_again(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "one")
+    close(client, brain)
+    said = say(client, brain, "two")
+    session = client.get(f"{brain}/sessions/s1").json()
+    assert (session["message_count"], session["updated_at"], session["ended_at"]) == (2, said["created_at"], None)
+    again = close(client, brain)
+    assert client.get(f"{brain}/sessions/s1").json()["ended_at"] == again["ended_at"]
+
+
 def test_closing_again_answers_the_same_until_there_is_more(client: httpx.Client, brain: str) -> None:
     say(client, brain, "Deploy the build.")
     first, second = close(client, brain), close(client, brain)

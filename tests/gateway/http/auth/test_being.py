@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.conftest import TALK
@@ -97,14 +98,16 @@ def test_without_a_brain_a_caller_is_told_how_to_name_one(gateway: Guarded) -> N
     answer = gateway.call("read", "modern", "get_context", at="/being/mcp")
     assert result(answer)["content"][0]["text"].startswith("no_brain: There is no such being, or it is not yours.")
     named = gateway.call("read", "modern", "get_context", at="/being/mcp?being_id=main")
-    assert json.loads(result(named)["content"][0]["text"])["metadata"]["being_id"].startswith("brn_")
+    assert json.loads(result(named)["content"][0]["text"])["metadata"]["brain_id"].startswith("brn_")
 
 
 class Recorded:
     """An application, and what each request to it brought."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, daemon: FakeDaemon) -> None:
+        self.daemon, self._app = daemon, daemon.app()
+        self.fails = False
+        """Whether what is written fails, as after an answer."""
         self.seen: list[tuple[str, str | None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,6 +116,9 @@ class Recorded:
             key = headers.get(b"x-llm-api-key")
             asked = f"{scope['method']} {scope['path']}?{scope['query_string'].decode()}"
             self.seen.append((asked, None if key is None else key.decode()))
+            if self.fails and scope["path"].endswith("/append"):
+                await Response(key, 500)(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
 
@@ -120,12 +126,33 @@ class Recorded:
 def lending(folder: Path) -> Iterator[tuple[Recorded, str]]:
     daemon = FakeDaemon(T, llm=TALK)
     daemon.brains["main"] = {}
-    recorded = Recorded(daemon.app())
+    recorded = Recorded(daemon)
     with listening(recorded) as upstream, serving(folder, None, upstream_url=upstream) as served:
         yield recorded, served.url
 
 
-def test_a_lent_key_reaches_the_platform_with_its_call_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_access_token_that_carries_its_being_needs_no_other_name(tmp_path: Path) -> None:
+    with guarded(tmp_path, brain_claim="being_id") as gateway:
+
+        def told(being: str, at: str = "/being/mcp") -> str:
+            made = raw_call("modern", "get_context", {})
+            token = gateway.provider.token(scope="brains:read", being_id=being)
+            made["headers"]["authorization"] = f"Bearer {token}"
+            answer = HTTP.post(gateway.served.url + at, **made)
+            assert answer.status_code == 200, answer.text
+            return str(result(answer)["content"][0]["text"])
+
+        metadata = json.loads(told("main"))["metadata"]
+        for named in (metadata["being_id"], metadata["brain_id"]):
+            assert json.loads(told(named))["metadata"] == metadata
+            assert json.loads(told("main", f"/being/mcp?being_id={named}"))["metadata"] == metadata
+        assert told("main", "/being/mcp?being_id=other").startswith("forbidden: ")
+        assert told("nobody").startswith("no_brain: ")
+
+
+def test_a_lent_key_reaches_the_platform_with_its_call_and_with_what_that_sets_off(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with lending(tmp_path) as (recorded, url):
 
         def call(at: str, tool: str, lent: str | None, /, **arguments: Any) -> list[tuple[str, str | None]]:
@@ -144,16 +171,22 @@ def test_a_lent_key_reaches_the_platform_with_its_call_alone(tmp_path: Path, cap
         wait_until(lambda: any("_hits" in asked for asked, _ in recorded.seen), "nothing was counted")
 
         with_key = {asked for asked, key in recorded.seen if key == KEY}
-        assert any("/main/consolidate" in asked for asked in with_key)
         assert any("/search" in asked for asked in with_key)
-        after = [(asked, key) for asked, key in recorded.seen if "/main/extract" in asked or "_hits" in asked]
-        assert {key for _asked, key in after} == {None}
-        # The patrol that began by itself, after the answer.
-        assert [key for asked, key in recorded.seen if "/main/consolidate" in asked] == [None, KEY]
+        # The patrol that began by itself, after the answer, and the one that was asked for.
+        for later in ("/main/consolidate", "/main/extract", "_hits"):
+            assert {key for asked, key in recorded.seen if later in asked} == {KEY}
+        # What goes on for somebody else has no key.
+        call(AT, "update_notes", None, scenes=[{**BREAD, "feeling": f"grief {n}"} for n in range(10)])
+        wait_until(lambda: ("POST /v1/brains/main/consolidate?", None) in recorded.seen, "the patrol never came")
         assert all(key is None for _asked, key in call(AT, "search_memory", None, query="bread"))
         assert all(key is None for _asked, key in call("/kv/mcp/main", "jettson_memory_get", KEY, key="k"))
         for bad in ("two\twords", "k" * 5000):
             assert all(key is None for _asked, key in call(AT, "search_memory", bad, query="bread"))
+        recorded.fails, place = True, len(recorded.seen)
+        call(AT, "recall", KEY, user_message="bread")
+        wait_until(lambda: any("/append" in asked for asked, _ in recorded.seen[place:]), "nothing was counted")
+        assert KEY.encode() not in b"".join(body for body, _ in recorded.daemon.brains["main"].values())
     out, err = capfd.readouterr()
     assert "call.served" in out + err
+    assert "after.failed" in out + err
     assert KEY not in out + err

@@ -39,7 +39,8 @@ def patrol(*messages: schema.Message) -> Do:
 
 
 async def clusters(being: Being, call: Call, ids: dict[str, str]) -> None:
-    (ids["cluster"],) = IDS.findall(shown(await being.recall_memory(schema.RecallMemoryInput(), call)))
+    # The one of the messages is newer.
+    ids["cluster"] = IDS.findall(shown(await being.recall_memory(schema.RecallMemoryInput(), call)))[-1]
 
 
 async def search(being: Being, call: Call, ids: dict[str, str]) -> None:
@@ -57,13 +58,13 @@ CASES: dict[str, tuple[Do, int, int]] = {
     "update_notes, a scene": (notes(scenes=[SCENE]), 4, 4),
     "update_notes, the scene again": (notes(scenes=[SCENE]), 3, 3),
     "update_notes, a note": (notes(notes=["Buy flour"]), 3, 3),
-    "trigger_patrol of one scene": (patrol(), 10, 10),
-    "trigger_patrol of nothing": (patrol(), 2, 2),
-    "trigger_patrol of two messages": (patrol(*SAID), 6, 11),
-    "trigger_patrol of them again": (patrol(*SAID), 4, 4),
+    "trigger_patrol of one scene": (patrol(), 11, 11),
+    "trigger_patrol of nothing": (patrol(), 3, 3),
+    "trigger_patrol of two messages": (patrol(*SAID), 18, 23),
+    "trigger_patrol of them again": (patrol(*SAID), 5, 5),
     "recall": (lambda b, c, _: b.recall(schema.RecallInput(user_message="loaf"), c), 3, 3),
     "recall of nothing": (lambda b, c, _: b.recall(schema.RecallInput(user_message="zebra"), c), 1, 1),
-    "recall_memory, clusters": (clusters, 2, 2),
+    "recall_memory, clusters": (clusters, 3, 3),
     "recall_memory, one cluster": (
         lambda b, c, ids: b.recall_memory(schema.RecallMemoryInput(cluster_id=ids["cluster"]), c),
         3,
@@ -85,8 +86,8 @@ CASES: dict[str, tuple[Do, int, int]] = {
     "update_relation delete": (relation(action="delete"), 2, 2),
     "search_history": (lambda b, c, _: b.search_history(schema.SearchHistoryInput(), c), 2, 2),
     # The first one may look up the brain's id; after that it is known.
-    "get_context": (lambda b, c, _: b.get_context(schema.ContextInput(), c), 5, 6),
-    "get_context, again": (lambda b, c, _: b.get_context(schema.ContextInput(), c), 5, 5),
+    "get_context": (lambda b, c, _: b.get_context(schema.ContextInput(), c), 7, 8),
+    "get_context, again": (lambda b, c, _: b.get_context(schema.ContextInput(), c), 7, 7),
     "get_current_time": (lambda b, c, _: b.get_current_time(schema.CurrentTimeInput(), c), 0, 0),
 }
 

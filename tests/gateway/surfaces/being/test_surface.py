@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.operations.names import brain_uuid
 from gateway.surfaces.being.time import told as time_told
 from tests.gateway.conftest import House, Platforms, eventually, structured
 from tests.gateway.surfaces.being.beings import BREAD, IDS, answered, found, patrolled, refusal, scene, told
@@ -30,7 +31,7 @@ async def test_eleven_tools_of_eleven_do_what_the_contract_says(house: House) ->
     messages = [{"role": "user", "content": "Hello, Miku"}, {"role": "assistant", "content": "Hello!"}]
     patrol = await answered(house, "trigger_patrol", messages=messages)
     marker = patrol.pop("marker_id")
-    assert patrol == {"status": "ok", "scenes_created": 0, "nodes_created": 1}
+    assert patrol == {"status": "ok", "scenes_created": 1, "nodes_created": 2}
     assert UUID.fullmatch(marker)
 
     assert await told(house, "recall", user_message="Who baked the bread?") == "\n".join(
@@ -38,8 +39,11 @@ async def test_eleven_tools_of_eleven_do_what_the_contract_says(house: House) ->
     )
     assert await told(house, "search_memory", query="bread") == f"Keyword search: 1 node.\n- {LINE} id={scene_id}"
     clusters = await told(house, "recall_memory")
-    (cluster_id,) = IDS.findall(clusters)
-    assert clusters == f"1 cluster:\n- Baking (1 node) id={cluster_id}"
+    (cluster_id,) = re.findall(r"Baking \(1 node\) id=(\S+)", clusters)
+    assert re.sub(r" id=\S+", "", clusters) in (
+        "2 clusters:\n- Baking (1 node)\n- conversation (1 node)",
+        "2 clusters:\n- conversation (1 node)\n- Baking (1 node)",
+    )
     opened = await told(house, "recall_memory", cluster_id=cluster_id)
     assert opened.startswith(f"Cluster: Baking id={cluster_id}\n\nBaking: 1 memory, 2026-04-14.\n\n- {LINE}\n")
     assert opened.endswith(f"\nNodes (1):\n- {LINE} id={scene_id}")
@@ -65,14 +69,16 @@ async def test_eleven_tools_of_eleven_do_what_the_contract_says(house: House) ->
         context["system_prompt"] == "## Soul\n\n- Miku: You are Miku.\n\n## Relations\n\n- Ken (person): Rin's brother"
     )
     assert context["snapshot"] == "## Notes\n\n- Buy flour"
+    brain_id = (await listed(house))["id"]
     assert context["metadata"] == {
-        "being_id": (await listed(house))["id"],
+        "being_id": brain_uuid(brain_id),
+        "brain_id": brain_id,
         "soul_name": "Miku",
         "model_recommendation": "claude-sonnet-4-6",
         "cache_guidance": {"system_prompt": "stable", "snapshot": "semi-stable"},
     }
     assert context["capability_tools"] == []
-    assert [node.partition(" (")[0] for node in context["recent_nodes"]] == [
+    assert [node.partition(" (")[0] for node in context["recent_nodes"] if "#conversation" not in node] == [
         "[2026-04-14] Rin, Ken @ the old kitchen: Rin bakes bread"
     ]
 
@@ -347,7 +353,8 @@ async def test_a_being_has_one_id_however_it_is_named(web_house: House) -> None:
             async with web_house.served.over_http("legacy", path) as client:
                 context = await client.call_tool("get_context", {})
             told_.append(json.loads(context.content[0].text)["metadata"])
-    assert {(one["being_id"], one["soul_name"]) for one in told_} == {(brain["id"], brain["slug"])}
+    assert {(one["brain_id"], one["soul_name"]) for one in told_} == {(brain["id"], brain["slug"])}
+    assert {one["being_id"] for one in told_} == {brain_uuid(brain["id"])}
 
 
 @pytest.mark.parametrize("path", ["/being/mcp/main?being_id=other", "/being/mcp?being_id=main&being_id=other"])

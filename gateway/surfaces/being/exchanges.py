@@ -1,0 +1,58 @@
+"""Scenes from what was said, by rule: one for each exchange. What was said in full is in the history."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.surfaces.being import names as paths
+from gateway.surfaces.being.history import Said
+from gateway.surfaces.being.schema import Scene
+
+# Of what is said at once, so many exchanges become scenes: the newest ones.
+MOST_SCENES: Final = 100
+THEME: Final = "conversation"
+# Of an exchange so many messages are told, and of each so many characters.
+_TURNS: Final = 20
+_TURN_LENGTH: Final = 400
+# Whoever speaks like this tells nothing that happened.
+_NOT_SPEAKING: Final = frozenset({"system", "developer", "tool", "function"})
+# Less than what a being tells itself, which is 0.5: the first for a few words, the last for many.
+_IMPORTANCE: Final = ((40, 0.2), (400, 0.3))
+_MOST_IMPORTANT: Final = 0.4
+
+Exchange = list[Said]
+
+
+def exchanges_of(said: Sequence[Said]) -> list[Exchange]:
+    """What was said, parted where the user speaks again; where nobody is called that, whoever spoke first."""
+    spoken = [one for one in said if one.role.lower() not in _NOT_SPEAKING and one.content.strip()]
+    roles = [one.role for one in spoken]
+    opener = "user" if "user" in roles else next(iter(roles), "")
+    exchanges: list[Exchange] = []
+    for before, one in zip([None, *roles], spoken, strict=False):
+        if before is None or (one.role == opener and before != opener):
+            exchanges.append([])
+        exchanges[-1].append(one)
+    return exchanges
+
+
+def scene_of(exchange: Exchange) -> tuple[str, Scene]:
+    """The scene that an exchange was, with its id. What was said says which one it is, not on which day it is kept."""
+    told = exchange[:_TURNS]
+    length = sum(len(one.content) for one in exchange)
+    scene = Scene(
+        action="\n".join(f"{_actor(one)}: {_clipped(one.content)}" for one in told),
+        actors=list(dict.fromkeys(map(_actor, told))),
+        when=sorted({one.day or one.at[:10] for one in told}),
+        themes=[THEME],
+        importance=next((weight for below, weight in _IMPORTANCE if length < below), _MOST_IMPORTANT),
+    )
+    return paths.derived_id("exchange", [one.id for one in exchange]), scene
+
+
+def _actor(said: Said) -> str:
+    return paths.printable(said.role) or "somebody"
+
+
+def _clipped(content: str) -> str:
+    words = paths.printable(content[: 2 * _TURN_LENGTH])
+    return words if len(words) <= _TURN_LENGTH else f"{words[:_TURN_LENGTH].rstrip()} …"
