@@ -246,6 +246,12 @@ async def test_lone_surrogates_are_refused_and_the_server_stays_up(served: Serve
         assert messages_of(healthy)[-1]["result"]["isError"] is False
 
 
-async def test_null_is_the_same_as_leaving_an_argument_out(web_agent: Agent) -> None:
-    result = await web_agent.good("memory_search", query="x", scope=None, sort=None)
+@pytest.mark.parametrize("empty", [None, ""], ids=repr)
+async def test_an_empty_optional_argument_is_the_same_as_none(web_agent: Agent, empty: Any) -> None:
+    result = await web_agent.good("memory_search", query="x", scope=empty, sort=empty, top_k=empty)
+    assert result["hits"] == []
+
+
+async def test_what_hosts_add_and_how_they_write_numbers_is_taken(web_agent: Agent) -> None:
+    result = await web_agent.good("memory_search", query="x", top_k=10.0, wait_for_previous=True)
     assert result["hits"] == []
