@@ -6,6 +6,7 @@ from functools import partial
 
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import Entry, Notebook, draft_note
+from gateway.mcp.bounds import RESULT_LENGTH, bounded, cut, left_out_note, more
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -54,6 +55,7 @@ class Kv(Surface):
         count = await self._notes.count(call, path)
         self._notes.hit(call, [path])
         found = {"found": True, **memory_of(entry, note), "access_count": count}
+        found["value"] = cut(note.content, RESULT_LENGTH)
         return Result(text.got(found), found)
 
     @tool(schema.SEARCH, Use("search"))
@@ -65,8 +67,9 @@ class Kv(Surface):
         live = {path: note for path, note in read.items() if is_memory(path, note) and wanted <= set(note.tag_list)}
         entries = await self._read_dates(call, live)
         memories = [(hit, memory_of(entries[hit["path"]], live[hit["path"]])) for hit in hits if hit["path"] in live]
-        results = rank(memories, args.mode)[: args.limit]
-        return Result(text.searched(results), {"results": results})
+        results, left_out = bounded(rank(memories, args.mode)[: args.limit], "value")
+        told = text.searched(results) + left_out_note(left_out)
+        return Result(told, {"results": results, **more(left_out)}, full=self.full_text(text.whole(results)))
 
     async def _read_dates(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
         """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""
@@ -86,9 +89,11 @@ class Kv(Surface):
         most = max(args.limit, self._options.recall_notes)
         found = await self._notes.newest(call, entries[:most], args.limit, kept)
         counts = await self._notes.counts(call, [path for path, _ in found])
-        memories = [{**memory, "access_count": counts[path]} for path, memory in found]
-        left_out = max(len(entries) - most, 0) if len(found) < args.limit else 0
-        return Result(text.listed(memories, left_out), {"memories": memories, "count": len(memories)})
+        memories, left_out = bounded([{**memory, "access_count": counts[path]} for path, memory in found], "value")
+        unread = max(len(entries) - most, 0) if len(found) < args.limit else 0
+        told = text.listed(memories, unread) + left_out_note(left_out)
+        data = {"memories": memories, "count": len(memories), **more(left_out)}
+        return Result(told, data, full=self.full_text(text.whole(memories)))
 
     @tool(schema.DELETE, Use("move_note"))
     async def delete(self, args: schema.DeleteInput, call: Call) -> Result:
