@@ -42,19 +42,21 @@ def _cut(entry: JsonObject, text: str, length: int) -> JsonObject:
     return {**entry, text: cut(said, length)} if isinstance(said, str) and len(said) > length else entry
 
 
-def _size_of(value: Any, enough: int) -> int:
+def _size_of(value: JsonObject, enough: int) -> int:
     """About how long it is as JSON; no more of it is looked at than is enough."""
-    size, parts = 0, [value]
-    while parts and size <= enough:
-        part = parts.pop()
-        if isinstance(part, str):
-            size += len(part) + 2
-        elif isinstance(part, dict):
-            size += sum(map(len, part)) + 4 * len(part)
-            parts.extend(part.values())
-        elif isinstance(part, list):
-            size += len(part)
-            parts.extend(part)
-        else:
-            size += 8
+    size = 0
+    containers: list[Any] = [value]
+    while containers and size <= enough:
+        container = containers.pop()
+        if isinstance(container, dict):
+            size += sum(map(len, container)) + 4 * len(container)
+            container = container.values()
+        for part in container:
+            if isinstance(part, str):
+                size += len(part) + 3
+            elif isinstance(part, dict | list):
+                containers.append(part)
+                size += 3
+            else:
+                size += 8
     return size

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mcp.shown import FULL_LENGTH, full_text, head
+from gateway.mcp import shown as module
+from gateway.mcp.shown import FULL_LENGTH, full_text, head, visible
 from tests.growth import least_seconds
 
 TEXTS = st.lists(st.tuples(st.text(max_size=400), st.text(max_size=400) | st.integers(0, 30_000).map("x\n".__mul__)))
@@ -50,3 +51,11 @@ def test_it_is_never_longer_than_there_is_room_for(texts: list[tuple[str, str]])
 def test_no_more_of_a_text_is_looked_at_than_there_is_room_for() -> None:
     long = "\u200b===\n" * 2_000_000
     assert least_seconds(lambda: full_text([("a", long)])) < least_seconds(lambda: long.replace("\n", "")) / 2
+
+
+ODD = "aé#\t\n\x00\x1b\x7f\x9f\u00ad\u200b\u200c\u200d\u202e\ufe0e\ufe0f\U0001f600\U000e0041"
+
+
+@given(st.text(st.sampled_from(ODD)) | st.text(st.characters(max_codepoint=127)) | st.text())
+def test_the_short_ways_to_what_is_visible_lead_to_the_same(text: str) -> None:
+    assert visible(text) == module._INVISIBLE.sub("", text)
