@@ -17,7 +17,7 @@ _QUERY = {"query": canned.QUERY, "top_k": 10, "scope": None, "sort": None}
 
 
 async def _run(url: str, clients: int, seconds: float) -> tuple[int, float]:
-    gateway = Gateway(load(upstream_url=url, dialect="platform"), roots=())
+    gateway = Gateway(load(upstream_url=url, dialect="platform"), roots=None)
     done = 0
 
     async def client(until: float) -> None:

@@ -27,6 +27,7 @@ VISIBLE: Final = re.compile(r"\S")
 # The end of a line before an empty one, or before nothing. A pattern for whole blocks would keep every line in memory.
 BLOCK_END: Final = re.compile(r"\n(?=[^\S\n]*(?:\n|\Z))")
 FENCE: Final = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+FENCE_OR_HEADING: Final = re.compile(r"^ {0,3}(?:(```|~~~)|#{1,6}[ \t].*$)", re.MULTILINE)
 # Behind its marks and closing quotes, before a new item of a list, between paragraphs, and before a heading.
 SENTENCE_END: Final = re.compile(
     r"[.!?][\"')\]”’]*(?=\s)|[。！？]+|\n(?=[ \t]*(?:[-*+•]|\d+[.)])\s)|\n\s*\n|\n(?= {0,3}#)"
@@ -155,12 +156,25 @@ def _piece(window: str) -> int:
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Where each sentence begins and ends; headings, bullets and fences are not part of one."""
-    start = 0
-    for end in chain((match.end() for match in SENTENCE_END.finditer(text)), (len(text),)):
-        piece = text[start:end]
-        marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
-        begin = start + (marker.end() if marker else 0)
-        stop = start + len(piece.rstrip())
-        if begin < stop and not re.match(r"#{1,6}\s|```|~~~|---+$|\|", text[begin:stop]):
-            yield begin, stop
-        start = end
+    for first, last in _without_headings(text):
+        start = first
+        for end in chain((match.end() for match in SENTENCE_END.finditer(text, first, last)), (last,)):
+            piece = text[start:end]
+            marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
+            begin = start + (marker.end() if marker else 0)
+            stop = start + len(piece.rstrip())
+            if begin < stop and not re.match(r"#{1,6}\s|```|~~~|---+$|\|", text[begin:stop]):
+                yield begin, stop
+            start = end
+
+
+def _without_headings(text: str) -> Iterator[tuple[int, int]]:
+    """The stretches before, between and behind headings: a sentence may begin in the line below one."""
+    start, fenced = 0, False
+    for found in FENCE_OR_HEADING.finditer(text):
+        if found[1]:
+            fenced = not fenced
+        elif not fenced:
+            yield start, found.start()
+            start = found.end()
+    yield start, len(text)

@@ -50,7 +50,7 @@ async def _listed(settings: Settings, record: Record) -> list[tuple[str, str]]:
         "connect_seconds": min(settings.connect_seconds, _CONNECT_SECONDS),
         "read_seconds": min(settings.read_seconds, _READ_SECONDS),
     }
-    gateway = Gateway(settings.model_copy(update=patience), roots=())
+    gateway = Gateway(settings.model_copy(update=patience), roots=None)
     principal = principal_of(record)
     async with gateway.running():
         items = (await gateway.brain.list_brains(Call(Caller(principal.partition, principal=principal))))["items"]

@@ -48,7 +48,7 @@ async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) ->
 
 
 async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
-    of = {"surface": surface.name, "tool": name}
+    of = {"surface": surface.name, "tool": surface.tool_prefix + name}
     if not surface.offers(name):
         how = "no directory is open to it here"
         return [{**of, "case": "", "served": False, "route": None, "how": how, "missing": []}]

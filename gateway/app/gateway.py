@@ -54,7 +54,8 @@ _DRAIN_SECONDS = 10.0
 class Gateway:
     """One brain and the surfaces on it. Holds what must be closed when the process ends."""
 
-    def __init__(self, settings: Settings, *, roots: tuple[Path, ...]) -> None:
+    def __init__(self, settings: Settings, *, roots: tuple[Path, ...] | None) -> None:
+        """`roots` are the directories that files may be ingested from; None where that is not offered at all."""
         self._settings = settings
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
@@ -76,7 +77,7 @@ class Gateway:
         self.brain = Brain(
             self._upstream,
             default=settings.default_brain,
-            roots=Roots(roots) if roots else None,
+            roots=None if roots is None else Roots(roots),
             fetch=self._fetch,
             vet=Fetcher(allowed=settings.fetch_allow).vet,
             limits=self._limits,
@@ -249,6 +250,8 @@ def _options(settings: Settings) -> Options:
         recall_notes=settings.recall_notes,
         context_entries=settings.context_entries,
         model=settings.being_model,
+        full_text=settings.full_text == "on",
+        tool_prefix=settings.tool_prefix,
     )
 
 

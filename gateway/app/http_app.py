@@ -21,7 +21,7 @@ PARENT: Final = "BRAINS_WORKER_OF"
 
 
 def http_app(settings: Settings) -> ASGIApp:
-    return app_of(Gateway(settings, roots=settings.ingest_roots or ()), settings)
+    return app_of(Gateway(settings, roots=settings.ingest_roots or None), settings)
 
 
 def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:

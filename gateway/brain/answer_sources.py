@@ -57,7 +57,7 @@ class Sources:
                 raise NotTheirs
             # Without a source, nobody knows what the words to come draw on: some platforms name none.
             if chunks:
-                placed = chunks if told is None else _place(chunks, told)
+                frame["chunks"] = placed = chunks if told is None else _place(chunks, told)
                 await self._check_chunks([chunk for chunk in placed if isinstance(chunk, dict)], live)
             return
         if not (self._view.sees(path) if (path := _path_of(frame)) else self._is_known(frame)):
@@ -104,8 +104,7 @@ def _id_of(chunk: JsonObject) -> str:
 async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
     """An answer in quotes from a search, for where the platform's own may not be passed on."""
     hits = hits_of(found)
-    chunks = [{**_ids(hit), "score": hit.get("score", 0.0), "preview": _text_of(hit)[:_PREVIEW_LENGTH]} for hit in hits]
-    yield {"type": "retrieve", "chunks": chunks}
+    yield {"type": "retrieve", "chunks": [_chunk_of(hit) for hit in hits]}
     answer = _QUOTES if hits else _NOTHING
     yield {"type": "answer_delta", "delta": answer}
     for hit in hits[:_QUOTED]:
@@ -116,6 +115,11 @@ async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
         place = {"answer_start": len(answer) - len(quote), "answer_end": len(answer)}
         yield {"type": "citation", **_ids(hit), **place, "quote": quote}
     yield {"type": "done", "answer": answer, "method": "quotes"}
+
+
+def _chunk_of(hit: JsonObject) -> JsonObject:
+    told = {"score": hit.get("score", 0.0), "path": hit.get("path"), "preview": _text_of(hit)[:_PREVIEW_LENGTH]}
+    return {**_ids(hit), **told}
 
 
 def _ids(hit: JsonObject) -> JsonObject:

@@ -42,7 +42,7 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
 
 async def _other_dialect(settings: Settings) -> list[JsonObject]:
     """The problem of a dialect that was set and is not the platform's, if it is one."""
-    finding_out = Gateway(settings.model_copy(update={"dialect": "auto"}), roots=())
+    finding_out = Gateway(settings.model_copy(update={"dialect": "auto"}), roots=None)
     async with finding_out.running():
         try:
             spoken, _ = await finding_out.brain.dialect(Call())
@@ -54,7 +54,9 @@ async def _other_dialect(settings: Settings) -> list[JsonObject]:
     return [{"code": "validation_error", "message": message, "remedy": ""}]
 
 
-def _files(settings: Settings, roots: tuple[Path, ...]) -> str:
+def _files(settings: Settings, roots: tuple[Path, ...] | None) -> str:
+    if not roots:
+        return "ingested from nowhere: set BRAINS_INGEST_ROOTS"
     told = f"ingested from {', '.join(str(root.absolute()) for root in roots)}"
     return told if settings.ingest_roots else f"{told} over stdio; over HTTP not at all: set BRAINS_INGEST_ROOTS"
 

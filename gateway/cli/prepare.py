@@ -5,6 +5,7 @@ from pathlib import Path
 from gateway.app import log
 from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
+from gateway.config.unsafe_settings import is_too_wide
 
 
 def prepare(settings: Settings) -> None:
@@ -13,6 +14,13 @@ def prepare(settings: Settings) -> None:
         check_data_dir(settings.data_dir)
 
 
-def local_roots(settings: Settings) -> tuple[Path, ...]:
-    """Where files may be ingested from, for whoever started us: the directory that was done in, unless told."""
-    return (Path.cwd(),) if settings.ingest_roots is None else settings.ingest_roots
+def local_roots(settings: Settings) -> tuple[Path, ...] | None:
+    """Where files may be ingested from, for whoever started us; None where that is not offered.
+
+    Unless told, it is the directory that was done in. Desktop clients do it in `/` or in the home directory, which
+    nobody has chosen.
+    """
+    if settings.ingest_roots is not None:
+        return settings.ingest_roots or None
+    here = Path.cwd()
+    return () if is_too_wide(here) else (here,)

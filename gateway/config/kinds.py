@@ -13,11 +13,13 @@ from pydantic_settings import NoDecode
 from gateway.ingest.addresses import Network, is_never_open, parse_network
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import RESERVED_SCOPES, check_id, is_project
+from gateway.surfaces.catalog import SURFACES
 
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 # A star stands for what is before a name, never for any name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
+_TOOL_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,15}")
 _NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
 
 
@@ -106,6 +108,14 @@ def _check_project(value: str) -> str:
     return value
 
 
+def _check_tool_prefix(value: str) -> str:
+    if value and not all(_TOOL_PREFIX.fullmatch(value.replace("{surface}", surface)) for surface in SURFACES):
+        raise ValueError(
+            "must be at most 16 of a-z, 0-9 and _, the first a letter; {surface} in it is the name of the surface"
+        )
+    return value
+
+
 def _check_brain(value: str) -> str:
     try:
         return check_id(value, "a brain")
@@ -131,6 +141,7 @@ Url = Annotated[str, AfterValidator(_check_url)]
 HeaderWord = Annotated[SecretStr, AfterValidator(_check_header_word)]
 Project = Annotated[str, AfterValidator(_check_project)]
 BrainRef = Annotated[str, AfterValidator(_check_brain)]
+ToolPrefix = Annotated[str, AfterValidator(_check_tool_prefix)]
 
 
 # Bounded, because an event loop counts in milliseconds that fit an integer.

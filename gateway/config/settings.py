@@ -20,6 +20,7 @@ from gateway.config.kinds import (
     Project,
     RootUrl,
     Seconds,
+    ToolPrefix,
     Url,
     is_loopback_host,
 )
@@ -96,6 +97,16 @@ class Settings(BaseSettings):
     )
     context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
         20, description="Entries of each type in the digest of `memory_load_context`."
+    )
+    full_text: Literal["on", "off"] = Field(
+        "on",
+        description="Whether what the short text of a result leaves out follows as a second text, for models that are "
+        "shown texts alone.",
+    )
+    tool_prefix: ToolPrefix = Field(
+        "",
+        description="What the names of all tools begin with, for clients that join servers whose tools have the same "
+        "names. `{surface}` in it is the name of the surface: `{surface}_`.",
     )
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
@@ -176,7 +187,8 @@ class Settings(BaseSettings):
     ingest_roots: Directories | None = Field(
         None,
         description="Directories `memory_ingest_file` may read, separated as in PATH. "
-        "Unset: over stdio the working directory; over HTTP none, and the tool is not offered.",
+        "Unset: over stdio the working directory, unless that is `/` or holds the home directory; over HTTP none, and "
+        "the tool is not offered.",
     )
     max_body: int = Field(
         32 * 1024 * 1024,
@@ -210,7 +222,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope"),
+        *("surface", "write_scope", "full_text"),
         mode="before",
     )
     @classmethod

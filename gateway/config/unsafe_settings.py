@@ -18,7 +18,7 @@ def check_serving(settings: Settings) -> None:
     Raises:
         BadSetting: the first thing that is not safe, and what to do.
     """
-    for sentence in (*_inbound(settings), *_outbound(settings), *_keys(settings)):
+    for sentence in (*_inbound(settings), *_outbound(settings), *_keys(settings), *_roots(settings)):
         raise BadSetting(sentence)
     check_platform(settings)
 
@@ -31,7 +31,8 @@ def check_local(settings: Settings) -> None:
     """
     if settings.upstream_auth == "passthrough":
         raise BadSetting("BRAINS_UPSTREAM_AUTH is passthrough, and only over HTTP do callers bring a token to pass on.")
-    for sentence in (*_outbound(settings.model_copy(update={"auth": None})), *_keys(settings)):
+    outbound = _outbound(settings.model_copy(update={"auth": None}))
+    for sentence in (*outbound, *_keys(settings), *_roots(settings)):
         raise BadSetting(sentence)
     check_platform(settings)
 
@@ -44,6 +45,25 @@ def check_platform(settings: Settings) -> None:
             f"BRAINS_UPSTREAM_URL is {url}: anybody on the way could read what is sent there. "
             "Use https://, or set BRAINS_UPSTREAM_PLAIN=true if that network is yours alone."
         )
+
+
+def is_too_wide(root: Path) -> bool:
+    """Whether it is the whole machine, or holds the home directory, and with it whatever secrets somebody has."""
+    real = root.resolve()
+    try:
+        holds_home = Path.home().resolve().is_relative_to(real)
+    except RuntimeError:
+        holds_home = False
+    return real == Path(real.anchor) or holds_home
+
+
+def _roots(settings: Settings) -> Iterator[str]:
+    for root in settings.ingest_roots or ():
+        if is_too_wide(root):
+            yield (
+                f"BRAINS_INGEST_ROOTS names {root}, from where keys and passwords could be ingested too: "
+                "name a directory below your home directory, or elsewhere."
+            )
 
 
 def _inbound(settings: Settings) -> Iterator[str]:

@@ -16,6 +16,7 @@ FILE_BYTES: Final = 26_214_400
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 # A root is opened by its real name: a link there was put in since.
 _ROOT_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_NO_ROOT: Final = "No directory is open to this tool. Set BRAINS_INGEST_ROOTS to the directories it may read."
 _MISSING: Final = "There is no file of that name."
 # What openat2 cannot do and the walk can: longer paths than one call takes, and going on after a signal.
 _LEFT_TO_THE_WALK: Final = frozenset({errno.ENAMETOOLONG, errno.EINTR, errno.EAGAIN})
@@ -51,7 +52,9 @@ class Roots:
             raise GatewayError("not_found", _MISSING) from None
 
     def _locate(self, path: str) -> tuple[Path, tuple[str, ...]]:
-        if "\0" in path or not self._roots:
+        if not self._roots:
+            raise GatewayError("file_not_allowed", _NO_ROOT)
+        if "\0" in path:
             raise GatewayError("file_not_allowed")
         asked = Path(os.path.normpath(self._roots[0][0].joinpath(*self._part, path)))
         for spelled, real in sorted(self._roots, key=lambda root: -len(root[0].parts)):

@@ -12,6 +12,12 @@ class Result:
     text: str
     data: JsonObject | None = None
     is_error: bool = False
+    full: str | None = None
+    """What the text leaves out, readable: many models are shown texts alone."""
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.text] if self.full is None else [self.text, self.full]
 
     def as_json(self) -> JsonObject:
         """As MCP has it; older revisions take what they know of it.
@@ -19,7 +25,7 @@ class Result:
         It came as JSON, or was made of it: that no model looks at each value is what this is for.
         """
         said: JsonObject = {
-            "content": [{"type": "text", "text": self.text}],
+            "content": [{"type": "text", "text": text} for text in self.texts],
             "isError": self.is_error,
             "resultType": "complete",
         }

@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 from fastmcp.tools import Tool, ToolResult
 from fastmcp.tools.base import InputRequiredToolResult
-from mcp_types import InputRequiredResult
+from mcp_types import InputRequiredResult, TextContent
 from pydantic import PrivateAttr, ValidationError
 
 from gateway.brain.limits import LimitReached
@@ -54,7 +54,7 @@ class SurfaceTool(Tool):
         spec: ToolSpec = body.spec  # type: ignore[attr-defined]  # put there by @tool
         input_: type[Input] = inspect.signature(body).parameters["args"].annotation
         made = cls(
-            name=spec.name,
+            name=surface.tool_prefix + spec.name,
             title=spec.title,
             description=spec.description,
             parameters=input_schema(input_),
@@ -73,7 +73,8 @@ class SurfaceTool(Tool):
         said = await self.call(arguments)
         if isinstance(said, InputRequiredResult):
             return InputRequiredToolResult(said)
-        return ToolResult(said.text, said.data, is_error=said.is_error)
+        texts = [TextContent(type="text", text=text) for text in said.texts]
+        return ToolResult(texts, said.data, is_error=said.is_error)
 
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
         """The answer; or a question, which a modern client answers by calling again."""
@@ -90,6 +91,7 @@ class SurfaceTool(Tool):
             return result
         except GatewayError as error:
             status = error.code
+            error.message = self._surface.named(error.message)
             tell_http(call, error)
             return self._surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
@@ -112,7 +114,7 @@ class SurfaceTool(Tool):
 
     def _check(self, arguments: dict[str, Any]) -> Input:
         try:
-            return self._input.model_validate(arguments)
+            return self._input.of(arguments)
         except ValidationError as error:
             raise GatewayError("validation_error", self._surface.invalid(error)) from None
 

@@ -16,6 +16,7 @@ def input_schema(model: type[BaseModel]) -> JsonObject:
     definitions = schema.pop("$defs", {})
     flat: JsonObject = _flat(schema, definitions)
     flat.pop("description", None)
+    flat.setdefault("properties", {})
     return flat
 
 
@@ -38,7 +39,8 @@ def _flat(node: Any, definitions: JsonObject) -> Any:
         for key, value in node.items()
         if key not in _DROPPED and key != "properties" and not (key == "default" and value is None)
     }
-    return {**rest, "properties": properties} if node.get("type") == "object" else rest
+    # An object of any fields has none: clients take an empty list of them for an object that may hold nothing.
+    return {**rest, "properties": properties} if properties else rest
 
 
 def _without_description(node: JsonObject) -> JsonObject:

@@ -3,16 +3,21 @@
 The versions are bounded in `pyproject.toml`: a newer one is tried before it is allowed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from anyio import create_memory_object_stream, create_task_group
 from fastmcp import FastMCP
 from fastmcp.server.context import Context
 from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
@@ -57,7 +62,7 @@ def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: R
     """An MCP server for one surface, without FastMCP's detours."""
     mcp = Server(
         "brains-gateway",
-        instructions=surface.instructions,
+        instructions=surface.named(surface.instructions),
         version=version,
         tools=tools,
         request_state_security=security,
@@ -68,8 +73,38 @@ def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: R
     schemas = {tool.name: tool.parameters for tool in tools}
     mcp._mcp_server.get_tool_input_schema = schemas.get
     mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
+    mcp._mcp_server.run = partial(_run, mcp._mcp_server.run)  # type: ignore[method-assign]  # the same, and more patient
     surface.add_to(mcp)
     return mcp
+
+
+async def _run(
+    serve: Callable[..., Coroutine[Any, Any, None]], read_stream: Any, write_stream: Any, options: Any, **more: Any
+) -> None:
+    """Serve one connection; where a client has only asked `server/discover` so far, it may still say `initialize`.
+
+    To the SDK the first request of a connection decides which protocol it speaks. But clients probe with this one, wait
+    a second, and then shake hands the old way, while we are still starting. For those a second service begins.
+    """
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(write_stream.aclose)
+        closing.push_async_callback(read_stream.aclose)
+        services = await closing.enter_async_context(create_task_group())
+        feed, has_only_probed = None, True
+        async for message in read_stream:
+            method = _requested(message)
+            if feed is None or (has_only_probed and method == "initialize"):
+                feed, fed = create_memory_object_stream[Any]()
+                # Before the services are waited for, so that each ends when the client leaves.
+                closing.push_async_callback(feed.aclose)
+                services.start_soon(partial(serve, fed, write_stream.clone(), options, **more))
+            has_only_probed = has_only_probed and method in (None, "server/discover")
+            await feed.send(message)
+
+
+def _requested(message: Any) -> str | None:
+    request = message.message if isinstance(message, SessionMessage) else None
+    return request.method if isinstance(request, JSONRPCRequest) else None
 
 
 def http_app_of(mcp: FastMCP, path: str) -> Starlette:

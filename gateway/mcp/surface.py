@@ -1,9 +1,10 @@
 """What all surfaces share: their tools, what HTTP must know of them, and how failures are worded."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from fastmcp import FastMCP
 from pydantic import ValidationError
@@ -12,9 +13,12 @@ from gateway.brain.brain import Brain
 from gateway.mcp.input_errors import sentence
 from gateway.mcp.request import current_caller
 from gateway.mcp.result import Result
+from gateway.mcp.shown import full_text
 from gateway.mcp.tool import Use
 from gateway.operations.caller import LOCAL, Call, Caller, Principal
 from gateway.operations.errors import GatewayError
+
+_WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,10 @@ class Options:
     recall_notes: int = 500
     context_entries: int = 20
     model: str = ""
+    full_text: bool = True
+    """Whether what a summary leaves out follows it as a second text."""
+    tool_prefix: str = ""
+    """What the names of the tools begin with; `{surface}` in it is the name of the surface."""
 
 
 class Surface:
@@ -52,6 +60,7 @@ class Surface:
     def __init__(self, brain: Brain, options: Options | None = None) -> None:
         self._brain = brain
         self._options = options or Options()
+        self.tool_prefix = self._options.tool_prefix.replace("{surface}", self.name)
 
     def add_to(self, mcp: FastMCP) -> None:
         """Add what is no tool: resources, completions."""
@@ -77,6 +86,17 @@ class Surface:
     def bodies(self) -> list[Any]:
         """The methods that are bodies of tools."""
         return [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
+
+    def named(self, words: str) -> str:
+        """Words of ours, with the tools of this surface by the names that they are served under."""
+        if not self.tool_prefix:
+            return words
+        tools = self.uses()
+        return _WORD.sub(lambda word: self.tool_prefix + word[0] if word[0] in tools else word[0], words)
+
+    def full_text(self, texts: Sequence[tuple[str, str]]) -> str | None:
+        """What a summary leaves out, for those who are shown texts alone, unless the operator wants none."""
+        return full_text(texts) if texts and self._options.full_text else None
 
     def offers(self, name: str) -> bool:
         """Whether a tool is served at all."""

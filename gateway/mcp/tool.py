@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, get_args, get_origin
 
 from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -13,11 +14,38 @@ from gateway.operations import scopes
 from gateway.operations.caller import Call
 from gateway.operations.table import JsonObject
 
+# Some hosts add this to the arguments of every call, for a scheduler of their own.
+_ADDED_BY_HOSTS: Final = "wait_for_previous"
+
 
 class Input(BaseModel):
-    """The arguments of a tool: nothing is coerced, nothing unknown is let through."""
+    """The arguments of a tool: nothing unknown is let through, and nothing is coerced but what strict hosts must send.
+
+    Some hosts have every argument filled in, so null and "" of an optional one are the same as leaving it out. To some
+    there is one kind of number, so 10.0 is 10 where a whole number is wanted.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    as_sent: ClassVar[frozenset[str]] = frozenset()
+    """Optional arguments that name what is deleted or changed: null and "" of them stay what they are."""
+    _optional: ClassVar[frozenset[str]] = frozenset()
+    _whole: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+        cls._optional = frozenset(name for name, field in fields.items() if not field.is_required()) - cls.as_sent
+        cls._whole = frozenset(name for name, field in fields.items() if _is_whole_number(field.annotation))
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """The arguments of a call, checked.
+
+        Raises:
+            ValidationError: what is wrong with them.
+        """
+        return cls.model_validate({name: value for name, value in arguments.items() if name != _ADDED_BY_HOSTS})
 
     def needs(self) -> str | None:
         """The scope that these arguments need, where it is another than the tool's."""
@@ -25,14 +53,29 @@ class Input(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_nul(cls, data: Any) -> Any:
-        for name, value in data.items() if isinstance(data, dict) else ():
+    def _tidy(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        sent = {name: value for name, value in data.items() if name not in cls._optional or value not in (None, "")}
+        for name, value in sent.items():
             for text in value if isinstance(value, list) else [value]:
                 if isinstance(text, str) and "\0" in text:
                     raise ValueError(f"{printable(name)} must not contain a NUL character")
             if value == "":
                 raise ValueError(f"{printable(name)} must not be empty")
-        return data
+            if isinstance(value, float) and name in cls._whole:
+                if not value.is_integer():
+                    raise ValueError(f"{printable(name)} must be a whole number")
+                sent[name] = int(value)
+        return sent
+
+
+def _is_whole_number(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_whole_number(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_is_whole_number(option) for option in get_args(annotation) if option is not NoneType)
+    return annotation is int
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,10 +186,15 @@ async def web_house(request: pytest.FixtureRequest, platforms: Platforms) -> Asy
         yield found
 
 
+def texts_of(result: CallToolResult) -> list[str]:
+    """The summary, and what it leaves out, if it leaves out anything."""
+    blocks = [block for block in result.content if isinstance(block, TextContent)]
+    assert len(blocks) == len(result.content) <= 2
+    return [block.text for block in blocks]
+
+
 def text_of(result: CallToolResult) -> str:
-    (block,) = result.content
-    assert isinstance(block, TextContent)
-    return block.text
+    return texts_of(result)[0]
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:
@@ -202,6 +207,7 @@ def code_of(result: CallToolResult) -> str:
     assert result.is_error, text_of(result)
     error = structured(result)
     assert set(error) >= {"code", "message", "retryable", "request_id"}
+    assert len(result.content) == 1
     assert text_of(result).startswith(f"{error['code']}: {error['message']}\n{{")
     return str(error["code"])
 

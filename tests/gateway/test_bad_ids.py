@@ -30,6 +30,8 @@ from tests.tiers import nth
 BAD_IDS: list[str] = json.loads((Path(__file__).parents[1] / "vectors" / "bad-ids.json").read_text(encoding="utf-8"))
 # Where each of them is a call over a socket, by nine tools and to two platforms.
 SOME_IDS = nth(BAD_IDS, 4)
+# An empty optional argument is the same as none.
+NAMED_IDS = [bad for bad in SOME_IDS if bad]
 # Names that only a Windows file system minds.
 FINE_IDS = {"con", "nul.md"}
 # What a job reads after an answer: a transcript, or the log of a session whose id is fine.
@@ -184,7 +186,7 @@ def expected(tool: str, bad: str) -> str:
 
 @pytest.mark.parametrize("tool", GOOD)
 def test_a_bad_brain_in_the_call_is_refused(world: World, tool: str) -> None:
-    for bad in SOME_IDS:
+    for bad in NAMED_IDS:
         code = world.call(tool, {**GOOD[tool], "brain": bad})
         assert code == expected(tool, bad), bad
         world.check(code, bad, "s")
@@ -237,7 +239,7 @@ def test_a_bad_brain_in_the_header_is_refused(world: World, tool: str) -> None:
 
 @pytest.mark.parametrize("tool", IN_SESSION)
 def test_a_bad_session_is_refused(world: World, tool: str) -> None:
-    for bad in SOME_IDS:
+    for bad in NAMED_IDS if tool != "memory_reflect" else SOME_IDS:
         code = world.call(tool, {**GOOD[tool], "brain": "main", "session_id": bad})
         assert (code == "validation_error") == (bad not in FINE_IDS), bad
         world.check(code, "main", bad)
@@ -249,7 +251,7 @@ def test_a_bad_path_is_refused_or_stays_where_it_is(world: World, frame: str) ->
         code = world.call(
             "memory_remember", {"content": f"{frame} {bad!a}", "brain": "main", "path": frame.format(bad)}
         )
-        assert frame != "{}" or code == "validation_error", bad
+        assert frame != "{}" or bad == "" or code == "validation_error", bad
         world.check(code, "main")
 
 

@@ -39,7 +39,7 @@ def replica(data: Path, provider: Provider, keys: Path | None) -> Iterator[str]:
         public_url=PUBLIC_URL,
         **({} if keys is None else {"state_keys_file": keys}),
     )
-    gateway = Gateway(settings, roots=())
+    gateway = Gateway(settings, roots=None)
     mcp = gateway.server(Memory(gateway.brain))
     mcp.tool(two_rounds)
     app = endpoint({"memory": Mount(mcp)}, gateway.running, HttpOptions(settings.max_body), gateway.door())

@@ -40,7 +40,7 @@ class Turn:
 
     def _given(self, schema: Schema) -> dict[str, Schema]:
         wanted = {*schema.get("required", ()), "brain"}
-        return {name: one for name, one in schema["properties"].items() if name in wanted or self.n % 4 > 1}
+        return {name: one for name, one in schema.get("properties", {}).items() if name in wanted or self.n % 4 > 1}
 
     def hostile(self, schema: Schema, text: str) -> Iterator[Any]:
         """Values with the text in them, one for each place that it fits in."""
@@ -57,7 +57,7 @@ class Turn:
 
     def _objects(self, schema: Schema, text: str) -> Iterator[dict[str, Any]]:
         given = self.good(schema)
-        for name, one in schema["properties"].items():
+        for name, one in schema.get("properties", {}).items():
             yield from ({**given, name: hostile} for hostile in self.hostile(one, text))
         if schema.get("additionalProperties") is True:
             yield {"a": text}

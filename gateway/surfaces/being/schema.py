@@ -94,6 +94,8 @@ class MergeNodesInput(Input):
 
 
 class UpdateMemoryInput(Input):
+    as_sent = frozenset({"key"})
+
     target: Target
     action: Literal["get", "append", "update", "delete"]
     content: Annotated[Text | None, Field(description="Content for append/update")] = None
@@ -123,6 +125,8 @@ class Scene(Input):
 
 
 class UpdateNotesInput(Input):
+    as_sent = frozenset({"scene_ids"})
+
     action: Annotated[
         Literal["append", "update"],
         Field(description="update deletes scene_ids first, then inserts new scenes"),

@@ -56,6 +56,8 @@ class ListInput(Input):
 
 
 class DeleteInput(Input):
+    as_sent = frozenset({"namespace"})
+
     key: Annotated[Word, Field(description="Memory key.")]
     namespace: Namespace = DEFAULT_NAMESPACE
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import MOST_FOUND, Entry, Notebook, draft_note
+from gateway.mcp.bounds import RESULT_LENGTH, bounded, cut, left_out_note, more
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -57,12 +58,15 @@ class Kv(Surface):
         count = await self._notes.count(call, path)
         self._notes.hit(call, [path])
         found = {"found": True, **memory_of(entry, note), "access_count": count}
+        found["value"] = cut(note.content, RESULT_LENGTH)
         return Result(text.got(found), found)
 
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
-        results, left_out = await self._find(args, call)
-        return Result(text.searched(results, left_out), {"results": results})
+        found, unread = await self._find(args, call)
+        results, left_out = bounded(found, "value")
+        told = text.searched(results, unread) + left_out_note(left_out)
+        return Result(told, {"results": results, **more(left_out)}, full=self.full_text(text.whole(results)))
 
     async def _find(self, args: schema.SearchInput, call: Call) -> tuple[list[JsonObject], str]:
         """The best memories of a namespace, and what to say of those that were not looked at."""
@@ -117,9 +121,11 @@ class Kv(Surface):
         most = max(args.limit, self._options.recall_notes)
         found = await self._notes.newest(call, entries[:most], args.limit, kept)
         counts = await self._notes.counts(call, [path for path, _ in found])
-        memories = [{**memory, "access_count": counts[path]} for path, memory in found]
-        left_out = max(len(entries) - most, 0) if len(found) < args.limit else 0
-        return Result(text.listed(memories, left_out), {"memories": memories, "count": len(memories)})
+        memories, left_out = bounded([{**memory, "access_count": counts[path]} for path, memory in found], "value")
+        unread = max(len(entries) - most, 0) if len(found) < args.limit else 0
+        told = text.listed(memories, unread) + left_out_note(left_out)
+        data = {"memories": memories, "count": len(memories), **more(left_out)}
+        return Result(told, data, full=self.full_text(text.whole(memories)))
 
     @tool(schema.DELETE, Use("move_note"))
     async def delete(self, args: schema.DeleteInput, call: Call) -> Result:

@@ -1,7 +1,9 @@
 """What the `kv` surface says to people. Pure functions."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
+from gateway.mcp.shown import head
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
@@ -31,6 +33,25 @@ def listed(memories: Sequence[JsonObject], left_out: int = 0) -> str:
 
 def not_read(left_out: int) -> str:
     return f"({left_out} older notes were not read)" if left_out else ""
+
+
+def whole(memories: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    """The memories with all of their values, where their lines leave some of them out."""
+    if not any(len(str(memory["value"])) > _SHOWN for memory in memories):
+        return []
+    return [
+        (head(f"{memory['namespace']}/{memory['key']}{_aside(memory)}", _date(memory)), str(memory["value"]))
+        for memory in memories
+    ]
+
+
+def _date(memory: JsonObject) -> str:
+    try:
+        written = datetime.fromtimestamp((memory.get("updated_at") or memory["created_at"]) / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        # A person may have written any number.
+        return ""
+    return written.isoformat(timespec="seconds")
 
 
 def deleted(done: bool) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, READS
 from gateway.mcp.tool import Input, ToolSpec
@@ -12,15 +12,6 @@ from gateway.surfaces.memo.metadata import as_json, one_line
 
 LEAST, MOST, DEFAULT_LIMIT = 1, 100, 10
 METADATA_LENGTH: Final = 16_000
-
-
-def _whole(value: Any) -> Any:
-    """To those who call, there is one kind of number; and null is as good as nothing."""
-    if not isinstance(value, float):
-        return DEFAULT_LIMIT if value is None else value
-    if not value.is_integer():
-        raise ValueError("limit must be a whole number")
-    return int(value)
 
 
 def _telling(content: str) -> str:
@@ -43,9 +34,7 @@ def _storable(metadata: JsonObject | None) -> JsonObject | None:
 class SearchInput(Input):
     query: Annotated[str, StringConstraints(min_length=1, max_length=4096), Field(description="Search query")]
     limit: Annotated[
-        int,
-        Field(ge=LEAST, le=MOST, description=f"Max results (default: {DEFAULT_LIMIT}, range: {LEAST}-{MOST})"),
-        BeforeValidator(_whole),
+        int, Field(ge=LEAST, le=MOST, description=f"Max results (default: {DEFAULT_LIMIT}, range: {LEAST}-{MOST})")
     ] = DEFAULT_LIMIT
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gateway.mcp.bounds import RESULT_LENGTH, cut
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.schema import LEAST, MOST
@@ -49,7 +50,11 @@ def recorded(memo_id: str) -> str:
 
 
 def searched(memos: Sequence[JsonObject]) -> str:
-    return json.dumps(list(memos), ensure_ascii=False, indent=2)
+    """All of them, as the contract leaves no room to say that some are missing; where that is too much, cut ones."""
+    share = RESULT_LENGTH // max(len(memos), 1)
+    is_long = sum(len(memo["content"]) for memo in memos) > RESULT_LENGTH
+    shown = [{**memo, "content": cut(memo["content"], share)} for memo in memos] if is_long else list(memos)
+    return json.dumps(shown, ensure_ascii=False, indent=2)
 
 
 def moment(milliseconds: int) -> str:

@@ -30,6 +30,8 @@ class Answer:
     def __init__(self) -> None:
         self.citations: list[JsonObject] = []
         self.deltas: list[str] = []
+        self.paths: dict[str, str] = {}
+        """Where the chunks and documents are that the answer draws on, by their ids, as far as that is told."""
         self._retrieved: list[JsonObject] | None = None
         self._said: str | None = None
 
@@ -45,7 +47,14 @@ class Answer:
                     self.deltas.append(str(frame.get("delta", "")))
                     return self.deltas[-1]
                 case "retrieve" if self._retrieved is None:
-                    self._retrieved = [_retrieved(chunk) for chunk in frame.get("chunks") or []]
+                    chunks = frame.get("chunks") or []
+                    self._retrieved = [_retrieved(chunk) for chunk in chunks]
+                    self.paths = {
+                        kept[key]: str(chunk["path"])
+                        for kept, chunk in zip(self._retrieved, chunks, strict=True)
+                        for key in ("document_id", "chunk_id")
+                        if chunk.get("path")
+                    }
                 case "citation":
                     self.citations.append(only(_CITATION, frame))
                 case "done" if isinstance(frame.get("answer"), str):
@@ -59,8 +68,12 @@ class Answer:
         """What the platform says it said, and else the pieces."""
         return self._said if self._said is not None else "".join(self.deltas)
 
+    @property
+    def retrieved(self) -> list[JsonObject]:
+        return self._retrieved or []
+
     def as_json(self) -> JsonObject:
-        return {"answer": self.text, "citations": self.citations, "retrieved": self._retrieved or []}
+        return {"answer": self.text, "citations": self.citations, "retrieved": self.retrieved}
 
     def broken_off(self, error: StreamBroken) -> StreamBroken:
         """The error with the pieces that came before it: without them, a caller who followed no progress has nothing.

@@ -60,7 +60,8 @@ class IngestFileInput(Input):
 
 
 class IngestUrlInput(Input):
-    url: Annotated[str, Field(json_schema_extra={"format": "uri"})]
+    # Strict hosts refuse a whole request for a `format` in it, so it is checked here alone.
+    url: str
     brain: BrainRef = None
 
     @model_validator(mode="after")

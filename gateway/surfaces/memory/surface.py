@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from fastmcp.server.dependencies import get_context
 
+from gateway.mcp.bounds import bounded, left_out_note, more
 from gateway.mcp.request import idempotency_key
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Surface
@@ -51,16 +52,24 @@ class Memory(Surface):
     @tool(schema.SEARCH, Use("search"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "sort": args.sort}
-        return _search_result(await self._brain.search(call, args.brain, query), args.query, call)
+        return self._found(await self._brain.search(call, args.brain, query), args.query, call)
 
     @tool(schema.RECALL, Use("recall"), Use("recall", "in a session", {"session_id": "any"}))
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
         query = {"query": args.query, "top_k": args.top_k, "scope": args.scope, "session_id": args.session_id}
         answer = await self._brain.recall(call, args.brain, query)
         if "chunks" in answer:
-            chunks = _filled_list(answer, "chunks", _HIT)
-            return Result(_with_brain_note(text.hits(chunks), call), {**answer, "chunks": chunks})
-        return _search_result(answer, args.query, call)
+            return self._hits(answer, "chunks", call)
+        return self._found(answer, args.query, call)
+
+    def _found(self, answer: JsonObject, query: str, call: Call) -> Result:
+        fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
+        return self._hits(fill(answer, fields), "hits", call)
+
+    def _hits(self, answer: JsonObject, key: str, call: Call) -> Result:
+        hits, left_out = bounded(_filled_list(answer, key, _HIT), "content")
+        told = _with_brain_note(text.hits(hits) + left_out_note(left_out), call)
+        return Result(told, {**answer, key: hits, **more(left_out)}, full=self.full_text(text.whole_hits(hits)))
 
     @tool(schema.REMEMBER, Use("remember", args={"content": "any"}))
     async def remember(self, args: schema.RememberInput, call: Call) -> Result:
@@ -126,8 +135,9 @@ class Memory(Surface):
     @tool(schema.LIST_BRAINS, Use("list_brains"))
     async def list_brains(self, args: schema.ListBrainsInput, call: Call) -> Result:
         answer = await self._brain.list_brains(call)
-        brains = _filled_list(answer, "items", _BRAIN)
-        return Result(text.brains(brains), {**answer, "items": brains})
+        brains, left_out = bounded(_filled_list(answer, "items", _BRAIN), "name")
+        told = text.brains(brains, self.tool_prefix) + left_out_note(left_out)
+        return Result(told, {**answer, "items": brains, **more(left_out)})
 
     @tool(schema.ASK, Use("ask"))
     async def ask(self, args: schema.AskInput, call: Call) -> Result:
@@ -141,7 +151,9 @@ class Memory(Surface):
                         await send_within_time(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
-        return Result(_with_brain_note(text.answered(answer.text, answer.citations), call), answer.as_json())
+        told = _with_brain_note(text.answered(answer.text, answer.citations), call)
+        sources = text.sources(answer.retrieved, answer.citations, answer.paths)
+        return Result(told, answer.as_json(), full=self.full_text(sources))
 
     def failed(self, error: GatewayError, call: Call) -> Result:
         result = super().failed(error, call)
@@ -171,12 +183,6 @@ def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonO
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise GatewayError("upstream_error", "The platform's answer has no list of results.")
     return [fill(item, fields) for item in found]
-
-
-def _search_result(answer: JsonObject, query: str, call: Call) -> Result:
-    found = _filled_list(answer, "hits", _HIT)
-    fields: JsonObject = {"query": query, "brain_id": call.brain, "took_ms": 0.0}
-    return Result(_with_brain_note(text.hits(found), call), fill({**answer, "hits": found}, fields))
 
 
 def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:

@@ -1,31 +1,13 @@
-"""What people read: the short summary of each canonical tool's result. Pure functions."""
+"""What people read: the short summary of each canonical tool's result, and what it leaves out. Pure functions."""
 
-import re
+from collections.abc import Mapping
 
+from gateway.mcp.shown import head, line, visible
 from gateway.operations.table import JsonObject
 
 _HITS_SHOWN = 5
 _HIT_LENGTH = 320
 _LARGEST_SCORE = 1e300
-# Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
-# zero width, letters that fill no space, and the control characters that terminals obey. Only what a person would miss
-# stays: one joiner behind a letter or an emoji beyond ASCII, and one choice of look behind what has an emoji's look.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    "|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
-    "|(?<![#*0-9\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
-)
-
-
-def visible(text: object) -> str:
-    return "" if text is None else _INVISIBLE.sub("", str(text))
-
-
-def line(text: object) -> str:
-    """On one line, whatever it holds: a name must not begin a line of its own."""
-    return " ".join(visible(text).split())
 
 
 def score(value: object) -> str:
@@ -50,6 +32,23 @@ def _beginning(content: object) -> str:
     text = str(content or "")
     shown = visible(text[:_HIT_LENGTH])
     return shown if len(shown) == _HIT_LENGTH else visible(text[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
+
+
+def whole_hits(found: list[JsonObject]) -> list[tuple[str, str]]:
+    """The hits with all their text, where the summary of them leaves some of it out."""
+    if len(found) <= _HITS_SHOWN and not any(_is_cut(hit.get("content")) for hit in found):
+        return []
+    return [(head(hit.get("path"), hit.get("title"), _date(hit)), str(hit.get("content") or "")) for hit in found]
+
+
+def _is_cut(content: object) -> bool:
+    text = str(content or "")
+    return len(text) > _HIT_LENGTH and (len(text) > 4 * _HIT_LENGTH or len(visible(text)) > _HIT_LENGTH)
+
+
+def _date(hit: JsonObject) -> object:
+    """When it was written, as the platform says it, if it does."""
+    return next((hit[name] for name in ("updated_at", "modified", "created_at") if isinstance(hit.get(name), str)), "")
 
 
 def remembered(document: JsonObject) -> str:
@@ -104,9 +103,9 @@ def reflected(answer: JsonObject) -> str:
     )
 
 
-def brains(items: list[JsonObject]) -> str:
+def brains(items: list[JsonObject], prefix: str = "") -> str:
     if not items:
-        return "There is no brain yet. Create one with memory_create_brain."
+        return f"There is no brain yet. Create one with {prefix}memory_create_brain."
     lines = [
         f"- {line(b.get('slug'))} ({line(b.get('name'))}, {line(b.get('visibility'))}), id {line(b.get('id'))}"
         for b in items
@@ -122,3 +121,23 @@ def created(brain: JsonObject) -> str:
 def answered(answer: str, citations: list[JsonObject]) -> str:
     sources = sorted({line(citation.get("document_id")) for citation in citations})
     return f"{visible(answer)}\n\nSources: {', '.join(sources)}" if sources else visible(answer)
+
+
+def sources(
+    retrieved: list[JsonObject], citations: list[JsonObject], paths: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """What an answer draws on: what the platform found, in its order, and then what is only cited."""
+    quotes: dict[str, list[str]] = {}
+    for citation in citations:
+        quotes.setdefault(citation["document_id"], []).append(citation["quote"])
+    told = [_source(chunk, paths, chunk["preview"], is_cited=chunk["document_id"] in quotes) for chunk in retrieved]
+    found = {chunk["document_id"] for chunk in retrieved}
+    for document, said in quotes.items():
+        if document not in found:
+            told.append(_source({"document_id": document}, paths, "\n".join(dict.fromkeys(said)), is_cited=True))
+    return told
+
+
+def _source(chunk: JsonObject, paths: Mapping[str, str], text: str, *, is_cited: bool) -> tuple[str, str]:
+    document = chunk["document_id"]
+    return head(paths.get(chunk.get("chunk_id") or document), document, "cited" if is_cited else ""), text

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gateway.brain.notebook import Entry, draft_note
+from gateway.mcp.bounds import RESULT_LENGTH, bounded
 from gateway.operations import names
 from gateway.operations.notes import Change, Draft, Note, milliseconds, understood
 from gateway.operations.table import JsonObject
@@ -99,10 +100,12 @@ def newest_first(entries: list[JsonObject]) -> list[JsonObject]:
 
 
 def grouped(entries: list[JsonObject], cap: int) -> list[JsonObject]:
-    """By type, in the order of the contract; of each no more than the cap, and how many more there are."""
+    """By type, in the order of the contract; of each no more than the cap and its share, and how many more."""
     by_type = {type_: [entry for entry in entries if entry["type"] == type_] for type_ in TYPES}
+    shown = {type_: bounded(found[:cap], "content", RESULT_LENGTH // len(TYPES))[0] for type_, found in by_type.items()}
     return [
-        {"type": type_, "entries": found[:cap], "omitted": max(len(found) - cap, 0)} for type_, found in by_type.items()
+        {"type": type_, "entries": shown[type_], "omitted": len(found) - len(shown[type_])}
+        for type_, found in by_type.items()
     ]
 
 

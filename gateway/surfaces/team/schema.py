@@ -75,6 +75,8 @@ class RecallInput(Input):
 
 
 class ForgetInput(Input):
+    as_sent = frozenset({"scope", "key", "id"})
+
     scope: Annotated[Scope | None, Field(description="The scope the entry lives in; needed with key.")] = None
     key: Annotated[Key | None, Field(description="The entry's key within the scope.")] = None
     id: Annotated[

@@ -1,6 +1,7 @@
 """The `team` surface: what a team has settled, by scope and type, each statement a note with its author."""
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from mcp_types import InputRequiredResult
 
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import Entry, Notebook
+from gateway.mcp.bounds import bounded, left_out_note
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -33,9 +35,15 @@ class Read:
 
     entries: list[JsonObject]
     left_out: list[JsonObject]
-    """How many notes of which scope were too many to be read."""
+    """How many notes of which scope were too many to be read, the oldest."""
     empty: list[str]
     """The scopes that hold nothing."""
+
+    def left_out_with(self, entries: Sequence[JsonObject]) -> list[JsonObject]:
+        """The same with entries that were read, and are too many for one result."""
+        notes = Counter({one["scope"]: one["notes"] for one in self.left_out})
+        notes.update(str(entry["scope"]) for entry in entries)
+        return [{"scope": scope, "notes": count} for scope, count in notes.items()]
 
     def empty_of(self, named: str | None) -> list[str]:
         """The scope that was named, if that is one of them: what nobody asked for by name is not missed."""
@@ -63,7 +71,8 @@ class Team(Surface):
 
     async def _listed(self, call: Call, scope: str) -> JsonObject:
         read = await self._entries(call, [scope])
-        return {"scope": scope, "entries": read.entries, "left_out": read.left_out}
+        entries, _ = bounded(read.entries, "content")
+        return {"scope": scope, "entries": entries, "left_out": read.left_out_with(read.entries[len(entries) :])}
 
     @tool(schema.REMEMBER, Use("keep_note"))
     async def remember(self, args: schema.RememberInput, call: Call) -> Result | InputRequiredResult:
@@ -86,10 +95,12 @@ class Team(Surface):
         elif GLOBAL not in scopes:
             scopes.append(GLOBAL)
         read = await self._entries(call, scopes)
-        found = [entry for entry in read.entries if _is_wanted(entry, args)]
-        empty = read.empty_of(args.scope)
-        answer = {"entries": found, "count": len(found), "left_out": read.left_out, "empty_scopes": empty}
-        return Result(text.recalled(found, read.left_out, empty), answer)
+        wanted = [entry for entry in read.entries if _is_wanted(entry, args)]
+        found, too_many = bounded(wanted, "content")
+        left_out, empty = read.left_out_with(wanted[len(found) :]), read.empty_of(args.scope)
+        answer = {"entries": found, "count": len(found), "left_out": left_out, "empty_scopes": empty}
+        told = text.recalled(found, read.left_out, empty, self.tool_prefix) + left_out_note(too_many)
+        return Result(told, answer, full=self.full_text(text.whole(found)))
 
     @tool(schema.FORGET, Use("remove_note"))
     async def forget(self, args: schema.ForgetInput, call: Call) -> Result:
@@ -116,7 +127,8 @@ class Team(Surface):
         groups = grouped(read.entries, self._options.context_entries)
         empty = read.empty_of(args.scope or call.caller.project)
         answer = {"groups": groups, "scopes": list(scopes), "left_out": read.left_out, "empty_scopes": empty}
-        return Result(text.digest(groups, read.left_out, empty), answer)
+        told = text.digest(groups, read.left_out, empty, self.tool_prefix)
+        return Result(told, answer, full=self.full_text(text.whole_digest(groups)))
 
     async def _relevant(self, call: Call, scope: str | None) -> Sequence[str]:
         """What a session begins with: what holds for all, with one scope, or with one's own and the project at hand."""

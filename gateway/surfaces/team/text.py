@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.mcp.shown import head, line
 from gateway.operations.table import JsonObject
-from gateway.surfaces.memory.text import line
 
 _SHOWN: Final = 20
 _LENGTH: Final = 320
@@ -39,11 +39,13 @@ def remembered(entry: JsonObject) -> str:
     return f"{begun} in {entry['scope']}: {entry['type']} (id {line(entry['id'])})."
 
 
-def recalled(entries: Sequence[JsonObject], left_out: Sequence[JsonObject], empty: Sequence[str]) -> str:
+def recalled(
+    entries: Sequence[JsonObject], left_out: Sequence[JsonObject], empty: Sequence[str], prefix: str = ""
+) -> str:
     lines = [_line(entry, _LENGTH) for entry in entries[:_SHOWN]] or ["No entries."]
     if len(entries) > _SHOWN:
         lines.append(f"({len(entries) - _SHOWN} more in the structured result; query, type or scope narrow it down)")
-    return "\n".join([*lines, *_older(left_out), *_nothing_in(empty)])
+    return "\n".join([*lines, *_older(left_out), *_nothing_in(empty, prefix)])
 
 
 def forgotten(done: bool, scope: str) -> str:
@@ -54,10 +56,35 @@ def scopes(found: Sequence[JsonObject]) -> str:
     return "\n".join(f"{scope['scope']} ({scope['kind']})" for scope in found)
 
 
-def digest(groups: Sequence[JsonObject], left_out: Sequence[JsonObject], empty: Sequence[str]) -> str:
+def digest(groups: Sequence[JsonObject], left_out: Sequence[JsonObject], empty: Sequence[str], prefix: str = "") -> str:
     """What stands at the beginning of a session: each type with its entries, newest first."""
     parts = [_group(group) for group in groups if group["entries"]] or ["Nothing is remembered yet."]
-    return "\n\n".join([*parts, *_older(left_out), *_nothing_in(empty)])
+    return "\n\n".join([*parts, *_older(left_out), *_nothing_in(empty, prefix)])
+
+
+def whole(entries: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    """Entries with all they say, where the lines of a recall leave some of it out."""
+    return _whole(entries) if len(entries) > _SHOWN or _is_one_cut(entries, _LENGTH) else []
+
+
+def whole_digest(groups: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    """The entries of a digest with all they say, where it leaves some of it out."""
+    entries = [entry for group in groups for entry in group["entries"]]
+    return _whole(entries) if _is_one_cut(entries, _DIGEST_LENGTH) else []
+
+
+def _is_one_cut(entries: Sequence[JsonObject], length: int) -> bool:
+    return any(_begun(str(entry["content"]), length)[1] for entry in entries)
+
+
+def _whole(entries: Sequence[JsonObject]) -> list[tuple[str, str]]:
+    return [(_head(entry), str(entry["content"])) for entry in entries]
+
+
+def _head(entry: JsonObject) -> str:
+    author = _short(str(entry["author"]), _AUTHOR_LENGTH)
+    named = f"{entry['type']} [{entry['scope']}] {entry.get('key', '')}"
+    return head(named, f"id {entry['id']}", f"by {author}", entry["updated_at"])
 
 
 def _group(group: JsonObject) -> str:
@@ -71,8 +98,8 @@ def _older(left_out: Sequence[JsonObject]) -> list[str]:
     return [f"({one['notes']} older notes of {one['scope']} were not read)" for one in left_out]
 
 
-def _nothing_in(empty: Sequence[str]) -> list[str]:
-    return [f"(The scope {scope} has no entries; memory_scopes lists the scopes there are)" for scope in empty]
+def _nothing_in(empty: Sequence[str], prefix: str) -> list[str]:
+    return [f"(The scope {scope} has no entries; {prefix}memory_scopes lists the scopes there are)" for scope in empty]
 
 
 def _line(entry: JsonObject, length: int) -> str:

@@ -125,6 +125,9 @@ def test_a_comment_in_a_code_fence_is_no_heading() -> None:
     [
         ("One. Two! Three?", ["One.", "Two!", "Three?"]),
         ("# Heading\n\nBody text.", ["Body text."]),
+        ("# Heading\nBody text.", ["Body text."]),
+        ("Before.\n# One\n## Dr. Two\nBelow. Last", ["Before.", "Below.", "Last"]),
+        ("```sh\n# a comment\nmake it\n```\n\nAfter.", ["After."]),
         ("- first item\n- second item", ["first item", "second item"]),
         ("今日は雨。明日は晴れ。", ["今日は雨。", "明日は晴れ。"]),
         ("Version 3.11 is out. Good.", ["Version 3.11 is out.", "Good."]),

@@ -63,6 +63,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_RECALL_NOTES": "7",
             "BRAINS_CONTEXT_ENTRIES": "3",
             "BRAINS_BEING_MODEL": "any-model",
+            "BRAINS_FULL_TEXT": "Off",
+            "BRAINS_TOOL_PREFIX": "{surface}_",
             "BRAINS_DEFAULT_BRAIN": "main",
             "BRAINS_HOST": "::1",
             "BRAINS_PORT": "9000",
@@ -124,6 +126,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "recall_notes": 7,
         "context_entries": 3,
         "being_model": "any-model",
+        "full_text": "off",
+        "tool_prefix": "{surface}_",
         "default_brain": "main",
         "host": "::1",
         "port": 9000,
@@ -282,6 +286,15 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
             "BRAINS_LOG_FORMAT must be one of 'auto', 'text' or 'json'.",
         ),
         ({"BRAINS_FETCH": "true"}, "BRAINS_FETCH must be one of 'on' or 'off'."),
+        ({"BRAINS_FULL_TEXT": "no"}, "BRAINS_FULL_TEXT must be one of 'on' or 'off'."),
+        *[
+            (
+                {"BRAINS_TOOL_PREFIX": bad},
+                "BRAINS_TOOL_PREFIX must be at most 16 of a-z, 0-9 and _, the first a letter; {surface} in it is the "
+                "name of the surface.",
+            )
+            for bad in ("Brain_", "1_", "_x", "a-b", "a.b", "a" * 17, "{surface}_is_longer_", "{surfaces}_", "{}", "ä")
+        ],
         *[
             ({"BRAINS_FETCH_ALLOW": bad}, f"BRAINS_FETCH_ALLOW {NETWORK_RULE}")
             for bad in ("intranet", "10.0.0.0/33", "10.0.0.0/8 fd00::/8", "10.0.0.0/8;fd00::/8", "10.*", "{ge}", "8")

@@ -340,7 +340,7 @@ class Spy(Middleware):
 
 def test_a_call_is_not_preceded_by_a_hidden_listing(tmp_path: Any, http: httpx.Client) -> None:
     spy = Spy()
-    gateway = Gateway(load(data_dir=tmp_path), roots=())
+    gateway = Gateway(load(data_dir=tmp_path), roots=None)
     mcp = gateway.server(Memory(gateway.brain))
     mcp.add_middleware(spy)
     with listening(endpoint({"memory": Mount(mcp)}, gateway.running, HttpOptions(max_body=1_000_000), Door())) as url:

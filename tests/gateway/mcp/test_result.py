@@ -49,13 +49,13 @@ def test_it_is_on_the_wire_as_the_sdk_writes_it(data: dict[str, Any] | None) -> 
         assert Result("tea", data, is_error).as_json() == dumped
 
 
-async def test_fastmcp_s_own_way_says_the_same() -> None:
-    ran = await saying(Result("tea", {"a": 1})).run({})
-    assert (ran.content, ran.structured_content, ran.is_error) == (
-        [TextContent(type="text", text="tea")],
-        {"a": 1},
-        False,
-    )
+@pytest.mark.parametrize("full", [None, "green tea"])
+async def test_fastmcp_s_own_way_says_the_same(full: str | None) -> None:
+    said = Result("tea", {"a": 1}, full=full)
+    ran = await saying(said).run({})
+    texts = [TextContent(type="text", text=text) for text in ("tea", full) if text]
+    assert (ran.content, ran.structured_content, ran.is_error) == (texts, {"a": 1}, False)
+    assert said.as_json()["content"] == [text.model_dump(mode="json", exclude_none=True) for text in texts]
 
 
 async def test_a_failure_is_one_there_too() -> None:

@@ -72,6 +72,13 @@ def test_a_model_without_fields_is_an_object_without_properties() -> None:
     assert input_schema(Nothing) == {"type": "object", "properties": {}}
 
 
+def test_an_object_of_any_fields_says_nothing_of_them() -> None:
+    class Open(BaseModel):
+        metadata: dict[str, Any] | None = None
+
+    assert input_schema(Open)["properties"] == {"metadata": {"type": "object", "additionalProperties": True}}
+
+
 def test_a_choice_between_two_types_has_no_flat_form_and_is_refused() -> None:
     class Either(BaseModel):
         value: int | str

@@ -24,7 +24,7 @@ def production(folder: Path) -> Iterator[str]:
 def fixtures(folder: Path, **settings: Any) -> Iterator[str]:
     """The application as it is, with the suite's own surface; where that is."""
     made = load(data_dir=folder, surfaces=("memory",), **settings)
-    with listening(app_of(FixtureGateway(made, roots=()), made)) as url:
+    with listening(app_of(FixtureGateway(made, roots=None), made)) as url:
         yield f"{url}/mcp"
 
 

@@ -26,7 +26,7 @@ from tests.served import listening, raw_call, serving
 def gateway(provider: Provider, clock: Clock, tmp_path: Path) -> Iterator[str]:
     """A whole gateway on the provider, whose clock is ours."""
     client = pooled_client()
-    made = Gateway(load(data_dir=tmp_path), roots=())
+    made = Gateway(load(data_dir=tmp_path), roots=None)
     inbound = JwtInbound(Expected(provider.issuer, AUDIENCE), ProviderKeys(provider.issuer, None, client, clock))
     door = Door(inbound, Resource(AUDIENCE, provider.issuer, PUBLIC_URL))
 

@@ -40,7 +40,7 @@ def gateway(tmp_path: Path, inbound: Inbound, route: str, answer: Any) -> Iterat
     """One that looks at its tokens again all the time, before a platform that answers so."""
     with listening(Scripted({route: answer}).app()) as upstream:
         settings = load(data_dir=tmp_path, upstream_url=upstream, dialect="platform", single_tenant=True)
-        made = Gateway(settings, roots=())
+        made = Gateway(settings, roots=None)
         mounts = {"memory": Mount(made.server(Memory(made.brain)))}
         door = Door(inbound, recheck_seconds=0.05)
         with listening(endpoint(mounts, made.running, HttpOptions(max_body=1_000_000), door)) as url:

@@ -32,7 +32,6 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("recall_memory", {"node_id": ["a"]}, "node_id must be a string."),
     ("recall_memory", {"limit": 0}, "limit must be at least 1."),
     ("recall_memory", {"limit": 51}, "limit must be at most 50."),
-    ("recall_memory", {"query": ""}, "query must not be empty."),
     ("recall_memory", {"no_nodes": "yes"}, "no_nodes must be true or false."),
     ("search_memory", {}, "query is required."),
     ("search_memory", {"query": "q", "limit": 31}, "limit must be at most 30."),
@@ -53,6 +52,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("update_memory", {"target": "diary", "action": "append"}, "content is required for append."),
     ("update_memory", {"target": "partner_map", "action": "update", "key": "k"}, "content is required for update."),
     ("update_memory", {**MEMORY, "content": " \t\n"}, "content must not be blank."),
+    ("update_memory", {**MEMORY, "key": ""}, "key must not be empty."),
     ("update_memory", {**MEMORY, "key": "   "}, "key must not be blank."),
     ("update_memory", {**MEMORY, "key": "x" * 201}, "key must have at most 200 characters."),
     ("update_memory", {**MEMORY, "location": "Kyoto"}, "location goes with target partner_map alone."),
@@ -104,7 +104,6 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("trigger_patrol", {"messages": [{"role": "user"}]}, "messages[0].content is required."),
     ("trigger_patrol", {"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content must be a string."),
     ("trigger_patrol", {"messages": [], "marker_id": 7}, "marker_id must be a string."),
-    ("get_current_time", {"timezone": ""}, "timezone must not be empty."),
     ("get_current_time", {"timezone": 9}, "timezone must be a string."),
 ]
 

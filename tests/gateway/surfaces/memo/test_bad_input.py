@@ -42,7 +42,6 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (RECORD, {"content": "a\0b"}, "Parameter 'content' must not contain a NUL character"),
     (RECORD, {"content": "c" * 2_000_001}, "Parameter 'content' must have at most 2,000,000 characters"),
     (RECORD, {"content": "a", "source": 7}, "Parameter 'source' must be a string"),
-    (RECORD, {"content": "a", "source": ""}, "Parameter 'source' must not be empty"),
     (RECORD, {"content": "a", "source": "s" * 257}, "Parameter 'source' must have at most 256 characters"),
     (RECORD, {"content": "a", "metadata": "b"}, "Parameter 'metadata' must be an object"),
     (RECORD, {"content": "a", "metadata": ["b"]}, "Parameter 'metadata' must be an object"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.mcp.shown import visible
 from gateway.surfaces.memory import text as text
 
 # A busy machine is no failure.
@@ -111,7 +112,7 @@ def test_a_score_has_three_decimals_or_three_digits(value: object, shown: str) -
     ids=ascii,
 )
 def test_what_cannot_be_seen_is_taken_out_and_what_can_is_not(hidden: object, shown: str) -> None:
-    assert text.visible(hidden) == shown
+    assert visible(hidden) == shown
 
 
 def test_what_was_remembered_is_named() -> None:

@@ -1,0 +1,62 @@
+"""How much one result holds: what would be more is left out by whole entries, and the result says so."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gateway.operations.table import JsonObject
+
+RESULT_LENGTH: Final = 1_000_000
+
+
+def bounded(entries: Sequence[JsonObject], text: str, length: int = RESULT_LENGTH) -> tuple[list[JsonObject], int]:
+    """The first entries, as many as a result of so many characters holds, and how many are left out.
+
+    Where the `text` of one would fill a result by itself it is cut, and says so.
+    """
+    kept: list[JsonObject] = []
+    room = length
+    for entry in entries:
+        fitting = _cut(entry, text, length * 9 // 10)
+        room -= _size_of(fitting, room)
+        if room < 0:
+            break
+        kept.append(fitting)
+    return kept, len(entries) - len(kept)
+
+
+def more(left_out: int) -> JsonObject:
+    """What the data say of entries that are left out; where there are none, nothing."""
+    return {"left_out": left_out} if left_out else {}
+
+
+def left_out_note(left_out: int) -> str:
+    return f"\n({left_out:,} more are left out: one result holds {RESULT_LENGTH:,} characters)" if left_out else ""
+
+
+def cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]} … (cut: {len(text):,} characters in all)"
+
+
+def _cut(entry: JsonObject, text: str, length: int) -> JsonObject:
+    said = entry.get(text)
+    return {**entry, text: cut(said, length)} if isinstance(said, str) and len(said) > length else entry
+
+
+def _size_of(value: JsonObject, enough: int) -> int:
+    """About how long it is as JSON; no more of it is looked at than is enough."""
+    size = 0
+    containers: list[Any] = [value]
+    while containers and size <= enough:
+        container = containers.pop()
+        if isinstance(container, dict):
+            size += sum(map(len, container)) + 4 * len(container)
+            container = container.values()
+        for part in container:
+            if isinstance(part, str):
+                size += len(part) + 3
+            elif isinstance(part, dict | list):
+                containers.append(part)
+                size += 3
+            else:
+                size += 8
+    return size

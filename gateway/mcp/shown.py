@@ -1,0 +1,67 @@
+"""Stored text as people and models are shown it: nothing invisible in it, and no more than there is room for."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+FULL_LENGTH: Final = 20_000
+_HEAD_LENGTH: Final = 300
+# Room for the last line, which says what is left out.
+_MARK_LENGTH: Final = 120
+# Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
+# zero width, letters that fill no space, and the control characters that terminals obey. Only what a person would miss
+# stays: one joiner behind a letter or an emoji beyond ASCII, and one choice of look behind what has an emoji's look.
+_NEVER_SHOWN: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_INVISIBLE: Final = re.compile(
+    f"[{_NEVER_SHOWN}]"
+    "|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
+    "|(?<![#*0-9\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+)
+# The same for nearly all texts, and many times faster: those of ASCII, and those that hold nothing of the kind.
+_ASCII_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
+_SUSPECT: Final = re.compile(f"[{_NEVER_SHOWN}\u200c\u200d\ufe0e\ufe0f]")
+
+
+def visible(text: object) -> str:
+    said = "" if text is None else str(text)
+    if said.isascii():
+        return said.encode().translate(None, _ASCII_CONTROLS).decode()
+    return _INVISIBLE.sub("", said) if _SUSPECT.search(said) else said
+
+
+def line(text: object) -> str:
+    """On one line, whatever it holds: a name must not begin a line of its own."""
+    return " ".join(visible(text).split())
+
+
+def head(*parts: object) -> str:
+    """What a text is called and where it comes from, as far as that is known."""
+    return " · ".join(said for part in parts if (said := line(part)))
+
+
+def full_text(texts: Sequence[tuple[str, str]]) -> str:
+    """Whole texts, each below its head, for models that are shown text alone. What there is no room for is told."""
+    parts: list[str] = []
+    room = FULL_LENGTH - _MARK_LENGTH
+    for n, (above, text) in enumerate(texts, start=1):
+        begun = f"=== {n} of {len(texts)}: {above[:_HEAD_LENGTH]} ===\n"
+        room -= len(begun) + 2
+        if room <= 0:
+            return "\n\n".join([*parts, _left_out(n, len(texts))])
+        # No more is looked at than there is room for: it may be megabytes. Nothing in it may pass for a head.
+        shown = f"\n{visible(text[: room + 1])}".replace("\n===", "\n ===")[1:]
+        parts.append(begun + shown[:room])
+        if len(text) > room or len(shown) > room:
+            more = max(len(text) - len(shown[:room]), 1)
+            return "\n\n".join([*parts, _left_out(n + 1, len(texts), f"{more:,} more characters of {n}")])
+        room -= len(shown)
+    return "\n\n".join(parts)
+
+
+def _left_out(first: int, last: int, cut: str = "") -> str:
+    whole = "" if first > last else f"{first}" if first == last else f"{first} to {last}"
+    return f"=== Left out here: {' and '.join(part for part in (cut, whole) if part)}. ==="
