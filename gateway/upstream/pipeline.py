@@ -266,7 +266,10 @@ def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent
         return Absent()
     if response.status_code >= 500:
         log.warning("upstream.failed", op=op.value, status=response.status_code)
-    return from_refusal(op, response, problem_of(response, body))
+    refusal = from_refusal(op, response, problem_of(response, body))
+    if refusal.code == "unauthorized" and verdict.dialect.wants:
+        return GatewayError("unauthorized", verdict.dialect.wants)
+    return refusal
 
 
 def _in_doubt(op: Op, error: GatewayError, lost: Sequence[BaseException]) -> GatewayError:
