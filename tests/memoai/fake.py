@@ -71,7 +71,6 @@ class FakeCore:
     """What is answered next, when all is done."""
     gate: threading.Event | None = None
     """Nothing is answered while it is not set."""
-    arrived: threading.Event = field(default_factory=threading.Event)
     _keys: KeySet | None = None
     _now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -96,7 +95,6 @@ class FakeCore:
 
     async def _answer(self, request: Request, needed: str, serve: Callable[[list[Memo], Memo], Any]) -> Response:
         self.requests.append(f"{request.method} {request.url.path}")
-        self.arrived.set()
         if self.gate is not None:
             assert await run_in_threadpool(self.gate.wait, 20)
         if self.instead:
