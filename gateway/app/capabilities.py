@@ -33,18 +33,21 @@ async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) ->
         nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
         return {**nothing, "problems": [_problem(error)], "all_served": False}
     tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
+    all_served = all(row["served"] for row in tools)
+    found: JsonObject = {"dialect": dialect, "caveat": caveat, "brain": None, "tools": tools, "all_served": all_served}
+    if said := await brain.without_brains(call):
+        # One sentence for all of them, and no brain to choose.
+        lacking = {"code": "not_implemented", "message": said, "remedy": "Set BRAINS_SURFACES=memo."}
+        return {**found, "problems": [] if all_served else [lacking]}
     problems = [_unserved(row) for row in tools if not row["served"]]
-    chosen: JsonObject | None = None
     try:
         brain_id, why = await brain.choice(call)
-        chosen = {"id": brain_id, "why": why}
+        found["brain"] = {"id": brain_id, "why": why}
         if not await brain.exists(call, brain_id):
             problems.append(_problem(GatewayError("no_brain", f"There is no brain {brain_id}.")))
     except GatewayError as error:
         problems.append(_problem(error))
-    all_served = all(row["served"] for row in tools)
-    found = {"dialect": dialect, "caveat": caveat, "brain": chosen, "tools": tools}
-    return {**found, "problems": problems, "all_served": all_served}
+    return {**found, "problems": problems}
 
 
 async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[JsonObject]:
@@ -58,7 +61,7 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
     rows = []
     for use in surface.uses()[name]:
         way = await brain.way(call, use.chain, use.args)
-        missing = list(dict.fromkeys(op.lacked for op in way.missing))
+        missing = list(dict.fromkeys(op.lacked for op in way.missing if op.lacked))
         served = way.route is not None
         found = {"case": use.case, "served": served, "route": way.route, "how": way.how, "missing": missing}
         rows.append({**of, **found})

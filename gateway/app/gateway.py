@@ -238,6 +238,8 @@ def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: Rer
         issuer=str(settings.public_url),
         audience=str(settings.upstream_audience),
         internal_key=internal_key,
+        # What MemoAI scopes by comes from a header, which is as good as the caller where there is one tenant.
+        every_project=settings.dialect == "memoai" and not settings.is_shared,
     )
 
 

@@ -183,6 +183,15 @@ class Brain:
             raise GatewayError("not_found")
         return await self.serve(call, None, chain, args)
 
+    async def memos(self, call: Call, chain: str, args: Args, *, stored: str = "") -> JsonObject | None:
+        """What a platform answers that keeps memos itself, in no brain; None where memos are notes of a brain."""
+        caller = call.caller
+        self._limits.count_stored(caller.partition, stored)
+        # With one tenant, whose memos they are is for the platform to say.
+        org = caller.principal.org if self._shared else ""
+        answer = await self._run(call, chain, {**args, "ceiling": caller.ceiling or caller.preferred, "org": org})
+        return answer or None
+
     async def consolidate(self, call: Call, brain: str | None) -> JsonObject:
         """Let the platform tidy up the whole brain, unless that would mix what the caller may not see."""
         if self.view(call).is_limited and await self._would_mix(call, brain):
@@ -237,6 +246,10 @@ class Brain:
         """Which dialect the platform speaks, and what that leaves open."""
         dialect = (await self._services.upstream.examine(call)).dialect
         return dialect.name, dialect.caveat
+
+    async def without_brains(self, call: Call) -> str:
+        """What is said of a platform that has no brains; nothing where it has."""
+        return (await self._services.upstream.verdict(call)).dialect.without_brains
 
     async def choice(self, call: Call) -> tuple[str, str]:
         """The brain that a call would get that names none, and why that one."""
@@ -332,7 +345,12 @@ class Brain:
         serving = serve(CHAINS[chain], args, context)
         if chain not in READ_ONLY:
             serving = self._services.background.finish(serving, lambda: context.may_have_written)
-        answer, step = await serving
+        try:
+            answer, step = await serving
+        except GatewayError as error:
+            if error.code == "not_implemented" and (said := await self.without_brains(call)):
+                raise GatewayError(error.code, said) from None
+            raise
         call.served_by = step.via
         return answer
 

@@ -52,7 +52,8 @@ async def list_brains(upstream: Upstream, call: Call, args: Args) -> JsonObject:
     try:
         return (await upstream.send(call, Op.LIST_BRAINS, args)).answer
     except Absent:
-        message = "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
+        said = (await upstream.verdict(call)).dialect.without_brains
+        message = said or "The platform does not list its brains. Name one, or set BRAINS_DEFAULT_BRAIN."
         raise GatewayError("not_implemented", message) from None
 
 

@@ -55,7 +55,7 @@ class Settings(BaseSettings):
         validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
         description="Bearer token sent to the platform.",
     )
-    dialect: Literal["auto", "platform", "daemon"] = Field(
+    dialect: Literal["auto", "platform", "daemon", "memoai"] = Field(
         "auto", description="How the platform spells its API. `auto` finds out with the first call."
     )
     surfaces: Names = Field(

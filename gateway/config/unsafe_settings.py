@@ -134,6 +134,8 @@ def _outbound(settings: Settings) -> Iterator[str]:
         return
     if settings.internal_key_file is not None and settings.upstream_auth != "internal":
         yield "BRAINS_INTERNAL_KEY_FILE is set, and only BRAINS_UPSTREAM_AUTH=internal sends what is in it."
+    if settings.dialect == "memoai":
+        yield from _memoai(settings)
     match settings.upstream_auth:
         case "static" if settings.is_shared:
             yield (
@@ -144,6 +146,19 @@ def _outbound(settings: Settings) -> Iterator[str]:
             yield from _passthrough(settings)
         case "internal":
             yield from _internal(settings)
+
+
+def _memoai(settings: Settings) -> Iterator[str]:
+    if settings.upstream_auth != "internal":
+        yield (
+            "BRAINS_DIALECT is memoai, and a MemoAI core takes no tokens but those that this gateway signs: "
+            "set BRAINS_UPSTREAM_AUTH=internal."
+        )
+    elif settings.internal_key_file is None:
+        yield (
+            "BRAINS_DIALECT is memoai, and a MemoAI core wants a shared secret as X-Internal-Key: "
+            "set BRAINS_INTERNAL_KEY_FILE."
+        )
 
 
 def _passthrough(settings: Settings) -> Iterator[str]:

@@ -20,7 +20,7 @@ from gateway.http.mcp_path import McpPath
 from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
-from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap
+from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap, name_known_revision
 
 _MCP_PATH: Final = "/mcp"
 
@@ -128,7 +128,8 @@ class Mounts:
             await JSONResponse({"code": "not_found", "message": message, "retryable": False}, 404)(scope, receive, send)
             return
         state = {**scope.get("state", {}), **({"brain": brains[0]} if brains else {})}
-        scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state}
+        headers = name_known_revision(scope["headers"])
+        scope = {**scope, "path": _MCP_PATH, "raw_path": _MCP_PATH.encode(), "state": state, "headers": headers}
         await self._apps[surface](scope, receive, send)
 
 

@@ -3,11 +3,11 @@
 The versions are bounded in `pyproject.toml`: a newer one is tried before it is allowed.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from anyio import create_memory_object_stream, create_task_group
 from fastmcp import FastMCP
@@ -25,6 +25,10 @@ from gateway.mcp.request import check_progress_token, current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
+
+# A revision that MemoAI's clients name and nobody has published. The newest one that is older does.
+_REVISIONS: Final = {b"2025-11-05": b"2025-06-18"}
+_REVISION_HEADER: Final = b"mcp-protocol-version"
 
 
 class Server(FastMCP):
@@ -112,6 +116,11 @@ def http_app_of(mcp: FastMCP, path: str) -> Starlette:
     # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
     AppStatus.enable_automatic_graceful_drain = False
     return mcp.http_app(path=path, stateless_http=True, json_response=False)
+
+
+def name_known_revision(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of a request, of a revision that the SDK knows: it refuses all others."""
+    return [(name, _REVISIONS.get(value, value) if name == _REVISION_HEADER else value) for name, value in headers]
 
 
 class HostOriginGuard(HostOriginGuardMiddleware):

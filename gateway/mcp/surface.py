@@ -108,4 +108,4 @@ class Surface:
 
     def failed(self, error: GatewayError, call: Call) -> Result:
         body = error.as_json(call.request_id)
-        return Result(f"{error.code}: {error.message}\n{json.dumps(body, ensure_ascii=False)}", body, is_error=True)
+        return Result(f"{body['code']}: {error.message}\n{json.dumps(body, ensure_ascii=False)}", body, is_error=True)

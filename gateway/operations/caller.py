@@ -26,6 +26,8 @@ class Principal:
     """The one brain the token is bound to."""
     brain_in_path: bool = False
     """Whether every call must name its brain in the URL."""
+    email: str | None = field(default=None, repr=False, compare=False)
+    """An address of theirs, told to a platform that is told who calls."""
     token: str | None = field(default=None, repr=False, compare=False)
     """What was brought, kept only where it is passed on."""
 

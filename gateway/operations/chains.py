@@ -4,12 +4,12 @@ A chain moves on to its next step when a route is absent, and for no other reaso
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
-from gateway.operations.steps import brains, documents, extraction, finding, ingesting, note_writes, sessions
+from gateway.operations.steps import brains, documents, extraction, finding, ingesting, memos, note_writes, sessions
 from gateway.operations.steps.finding import in_agent_scope, is_sorted
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -73,6 +73,17 @@ _REMEMBER: Final[Chain] = (
     ),
     Step(Op.BATCH_WRITE, also=(Op.READ_DOCUMENT,), run=documents.by_batch, how="written as a note, in a batch"),
 )
+
+
+_KEEP_NOTE: Final[Chain] = (
+    Step(Op.CREATE_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.keep_by_record),
+    Step(Op.WRITE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.keep_by_put, how="written as a note"),
+)
+
+
+def _as_notes(chain: Chain) -> Chain:
+    """The ways by which the surface keeps memos as notes, where a platform keeps none itself."""
+    return tuple(replace(step, run=memos.leave_to_notes) for step in chain)
 
 
 def _after_a_fetch(step: Step) -> Step:
@@ -169,10 +180,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "read_note": (Step(Op.READ_DOCUMENT, run=note_writes.read_note),),
     "stat_note": (Step(Op.STAT_DOCUMENT, run=note_writes.size_and_time),),
     "list_notes": (Step(Op.LIST_DOCUMENTS),),
-    "keep_note": (
-        Step(Op.CREATE_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.keep_by_record),
-        Step(Op.WRITE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.keep_by_put, how="written as a note"),
-    ),
+    "keep_note": _KEEP_NOTE,
     "append_to_note": (Step(Op.APPEND_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.append),),
     "move_note": (
         Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.move),
@@ -184,6 +192,8 @@ CHAINS: Final[Mapping[str, Chain]] = {
         ),
     ),
     "remove_note": (Step(Op.DELETE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.remove),),
+    "find_memos": (Step(Op.FIND_MEMOS, run=memos.find), *_as_notes((Step(Op.SEARCH),))),
+    "record_memo": (Step(Op.RECORD_MEMO, run=memos.record), *_as_notes(_KEEP_NOTE)),
     "consolidate": (Step(Op.CONSOLIDATE), Step(Op.COMPILE, how="compiled instead")),
 }
 

@@ -90,6 +90,24 @@ class Unsure(GatewayError):
 class StreamBroken(GatewayError):
     """The stream of an answer said `error`, or ended without `done`."""
 
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        retryable: bool | None = None,
+        retry_after_seconds: int | None = None,
+        extra: Mapping[str, JsonValue] | None = None,
+        stream_code: str | None = None,
+    ) -> None:
+        """`stream_code` is what the stream itself said. Callers are told it; `code` stays one of the list."""
+        super().__init__(code, message, retryable=retryable, retry_after_seconds=retry_after_seconds, extra=extra)
+        self.stream_code = stream_code
+
+    def as_json(self, request_id: str) -> JsonObject:
+        said = super().as_json(request_id)
+        return said if self.stream_code is None else {**said, "code": self.stream_code}
+
 
 class Absent(Exception):
     """The platform has no such route. Only a chain may catch this."""

@@ -98,7 +98,7 @@ class Op(StrEnum):
     answer_bytes: int
     probe: Probe
     lacked: str
-    """What a platform lacks that does not have it."""
+    """What a platform lacks that does not have it; empty where nobody misses it."""
     reads: bool
     stores: bool
     writes: bool
@@ -149,6 +149,9 @@ class Op(StrEnum):
     REFLECT = "reflect", Effect.CHANGE, _STAGE, _RESULT, "reflection", Probe.EMPTY
     CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, _RESULT, "consolidate"
     COMPILE = "compile", Effect.CHANGE, _STAGE, _RESULT, "compile"
+    # Memos that a platform keeps itself. No platform misses them: elsewhere memos are notes.
+    FIND_MEMOS = "find_memos", Effect.READ, _READ, _NOTES, "", Probe.EMPTY
+    RECORD_MEMO = "record_memo", Effect.STORE, _ONCE, _RECEIPT, "", Probe.NEVER
     # Not the platform's but ours: a page of the public web, as a document.
     FETCH_PAGE = "fetch_page", Effect.READ, _READ, _DOCUMENT, "the gateway's own fetch", Probe.NEVER
 

@@ -69,11 +69,14 @@ class Internal:
         issuer: str,
         audience: str,
         internal_key: RereadFile[str] | None = None,
+        every_project: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`every_project` is whether all projects are every caller's, as where there is one tenant."""
         self._keys = keys
         self._issuer, self._audience = issuer, audience
         self._internal_key = internal_key
+        self._every_project = every_project
         self._clock = clock
 
     def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
@@ -84,15 +87,18 @@ class Internal:
 
     def _sign(self, call: Call) -> str:
         key, principal, now = self._keys.active(), call.caller.principal, int(self._clock())
+        project = call.caller.project
         claims = {
             "iss": self._issuer,
             "aud": self._audience,
             "sub": principal.subject,
+            "user_id": principal.subject,
+            "email": principal.email,
             "sub_iss": principal.issuer or None,
             "act": {"client_id": principal.client} if principal.client else None,
             "org_id": principal.org,
-            # Signed, it counts as verified: so it must be one that the caller's own token names.
-            "project_id": call.caller.project if call.caller.project in principal.projects else None,
+            # Signed, it counts as verified: so it must be one that is the caller's.
+            "project_id": project if self._every_project or project in principal.projects else None,
             # What this tool needs, and never more than the caller has.
             "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.grant([call.scope])),
             "txn": call.request_id,

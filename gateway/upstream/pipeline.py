@@ -131,7 +131,8 @@ class Upstream:
         """
         started = asyncio.get_running_loop().time()
         route, _, heard = await self._resolve(call, op, args)
-        return AnswerStream(heard.response, route.reframe(read_frames(heard.response)), self._deadlines, started)
+        frames = read_frames(heard.response, _secrets_of(heard.response.request))
+        return AnswerStream(heard.response, route.reframe(frames), self._deadlines, started)
 
     async def _resolve(self, call: Call, op: Op, args: Args) -> tuple[Route, Verdict, Heard]:
         """The answer by the route of an operation; once more, by what is known then, if that is not there."""
@@ -250,6 +251,12 @@ class AnswerStream:
                 due = loop.time() + self._deadlines.idle
 
 
+def _secrets_of(request: httpx.Request) -> list[str]:
+    """What a request showed the platform that is for nobody else."""
+    shown = (request.headers.get(name, "") for name in ("authorization", "x-internal-key", "x-llm-api-key"))
+    return [word for value in shown if (word := value.removeprefix("Bearer "))]
+
+
 def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent:
     """What a refusal means: that the route is not there, or an error of ours."""
     response, body = heard.response, heard.body
@@ -259,7 +266,10 @@ def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent
         return Absent()
     if response.status_code >= 500:
         log.warning("upstream.failed", op=op.value, status=response.status_code)
-    return from_refusal(op, response, problem_of(response, body))
+    refusal = from_refusal(op, response, problem_of(response, body))
+    if refusal.code == "unauthorized" and verdict.dialect.wants:
+        return GatewayError("unauthorized", verdict.dialect.wants)
+    return refusal
 
 
 def _in_doubt(op: Op, error: GatewayError, lost: Sequence[BaseException]) -> GatewayError:

@@ -7,7 +7,7 @@ are counted, because it would gather an event for ever.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -17,6 +17,7 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 from gateway.operations.errors import CATALOGUE, StreamBroken
 from gateway.operations.json_text import TooLarge, parse_json
 from gateway.operations.table import JsonObject
+from gateway.upstream.platform_words import clean_message
 from gateway.upstream.wire.request import parts_of
 
 # Some platforms send the whole text of every note they looked at in one event.
@@ -32,21 +33,23 @@ LINES = 500_000
 _CHUNKS: Final = 200
 _CITATIONS: Final = 1000
 _NO_MODEL = re.compile(r"no llm provider", re.IGNORECASE)
-_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_CODE = re.compile(r"[a-z_]{1,64}")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BLANK_LINE: Final = b"\n\n"
 # Other kinds are passed over unread: they keep no stream alive that says nothing.
 _FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error"})
 
 
-async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
+async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> AsyncGenerator[JsonObject, None]:
     """The frames of an answer, `done` last. An answer that comes whole, as JSON, is one `done`.
+
+    `secrets` are those that the platform was shown: no error repeats them.
 
     Raises:
         StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`.
     """
     said = cited = 0
-    async with aclosing(_read_unmeasured(response)) as found:
+    async with aclosing(_read_unmeasured(response, secrets)) as found:
         async for frame in found:
             if frame["type"] == "citation" and (cited := cited + 1) > _CITATIONS:
                 continue
@@ -57,7 +60,7 @@ async def read_frames(response: httpx.Response) -> AsyncGenerator[JsonObject, No
             yield frame
 
 
-async def _read_unmeasured(response: httpx.Response) -> AsyncGenerator[JsonObject, None]:
+async def _read_unmeasured(response: httpx.Response, secrets: Sequence[str]) -> AsyncGenerator[JsonObject, None]:
     media_type = response.headers.get("content-type", "text/event-stream").lower()
     if "," in response.headers.get("content-encoding", ""):
         # Packed twice, a few bytes can hold more than there is memory for.
@@ -74,7 +77,7 @@ async def _read_unmeasured(response: httpx.Response) -> AsyncGenerator[JsonObjec
                 if (frame := _frame(event)) is None:
                     continue
                 if frame["type"] == "error":
-                    raise _from_error_frame(frame)
+                    raise _from_error_frame(frame, secrets)
                 yield frame
                 if frame["type"] == "done":
                     return
@@ -218,17 +221,16 @@ def _check_frame(frame: JsonObject) -> JsonObject:
     return frame
 
 
-def _from_error_frame(frame: JsonObject) -> StreamBroken:
-    """The platform's code passes, its text does not: nobody knows what it quotes."""
+def _from_error_frame(frame: JsonObject, secrets: Sequence[str]) -> StreamBroken:
+    """The platform's own code and message, as far as they can be shown: nobody knows what it quotes."""
     if _NO_MODEL.search(str(frame.get("message"))):
         message = "The platform has no language model to answer with. Configure one there; search and recall need none."
         return StreamBroken("not_implemented", message)
     said, retryable = frame.get("code"), frame.get("retryable")
-    code = said if isinstance(said, str) and said in CATALOGUE else "upstream_error"
-    extra = {"upstream_code": said} if isinstance(said, str) and said != code and _CODE.fullmatch(said) else {}
+    own = said if isinstance(said, str) and _CODE.fullmatch(said) and not any(s in said for s in secrets) else None
     return StreamBroken(
-        code,
-        "The platform reported an error while it was answering.",
+        own if own is not None and own in CATALOGUE else "upstream_error",
+        clean_message(frame.get("message"), secrets) or "The platform reported an error while it was answering.",
         retryable=retryable if isinstance(retryable, bool) else None,
-        extra=extra,
+        stream_code=own,
     )

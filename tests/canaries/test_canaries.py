@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from gateway.cli import key
 from gateway.config.reread_file import replace_file
@@ -265,21 +266,25 @@ def echoing(status: int) -> Any:
     return served
 
 
-BROKEN_STREAM = (
-    'event: answer_delta\ndata: {{"type":"answer_delta","delta":"A word"}}\n\n'
-    'event: error\ndata: {{"type":"error","code":"{0}","message":"{0}"}}\n\n'
-).format(CANARIES["words of the platform"])
+async def broken_stream(scope: Scope, receive: Receive, send: Send) -> None:
+    """A stream whose error says with which credential it was asked for: in words, and as a debugger shows it."""
+    headers = Request(scope).headers
+    words = " and ".join(f"{name} {headers[name]}" for name in ("authorization", "x-internal-key") if name in headers)
+    said = f"The model refused {words}. {json.dumps(dict(headers))}"
+    error = json.dumps({"type": "error", "code": "llm_failed", "message": said})
+    body = f'event: answer_delta\ndata: {{"type":"answer_delta","delta":"A word"}}\n\nevent: error\ndata: {error}\n\n'
+    await Response(body, media_type="text/event-stream")(scope, receive, send)
 
 
 def fail_upstream(run: Run, era: Era) -> None:
     said = CANARIES["words of the platform"]
-    failures = [
+    failures: list[Any] = [
         *(echoing(status) for status in (400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503)),
         RedirectResponse(f"http://127.0.0.1:9/{said}"),
         Response(said, media_type="text/html"),
         Response(json.dumps(said), media_type="application/json"),
         Response(f'{{"items": "{said}", "hits": ["{said}"]', media_type="application/json"),
-        Response(BROKEN_STREAM, media_type="text/event-stream"),
+        broken_stream,
     ]
     calls = every_tool(f"{CANARIES['content']} again")
     # Half of them on either wire: what a platform says does not know of wires.

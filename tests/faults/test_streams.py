@@ -1,7 +1,7 @@
 """Mutated answer streams, in a number that suits the suite; and proof that the judge would object."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -41,12 +41,12 @@ def objections(count: int, *names: str) -> set[str]:
     return {said.partition(":")[0] for _, sent, outcome in found for said in streams.objections(sent, outcome)}
 
 
-Frames = Callable[[httpx.Response], AsyncGenerator[JsonObject, None]]
+Frames = Callable[[httpx.Response, Sequence[str]], AsyncGenerator[JsonObject, None]]
 
 
 def frames_with(change: Callable[[AsyncIterator[JsonObject]], AsyncGenerator[JsonObject, None]]) -> Frames:
     real = sse.read_frames
-    return lambda response: change(real(response))
+    return lambda response, secrets: change(real(response, secrets))
 
 
 async def takes_an_end_for_done(found: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:

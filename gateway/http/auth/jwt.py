@@ -141,6 +141,7 @@ class JwtInbound:
             ),
             scopes=scopes.grant(_scopes(claims)),
             brain=self._brain(claims),
+            email=_email(claims),
             token=token if self._keeps_token else None,
         )
 
@@ -211,6 +212,12 @@ def _moment(said: Any) -> float | None:
 
 def _name(said: Any) -> str | None:
     return said if isinstance(said, str) and 0 < len(said) <= _NAME_LENGTH and said.isprintable() else None
+
+
+def _email(claims: Mapping[str, Any]) -> str | None:
+    """The caller's address, unless the provider says that nobody has verified it."""
+    said = _name(claims.get("email"))
+    return said if said is not None and "@" in said and claims.get("email_verified", True) is True else None
 
 
 def _only(said: Any) -> Any:

@@ -45,19 +45,33 @@ class Memo(Surface):
         super().__init__(brain, options)
         self._notes = Notebook(brain)
 
-    @tool(schema.SEARCH, Use("search"))
+    @tool(schema.SEARCH, Use("find_memos"))
     async def search(self, args: schema.SearchInput, call: Call) -> Result:
+        asked: JsonObject = {"query": args.query, "limit": args.limit}
+        if (own := await self._platform_memos(call, "find_memos", asked)) is not None:
+            return Result(text.searched(own["memos"]))
         memos = await find(self._notes, call, self._folder(call), args.query, args.limit)
         return Result(text.searched([shown(memo) for memo in memos]))
 
-    @tool(schema.RECORD, Use("keep_note"))
+    @tool(schema.RECORD, Use("record_memo"))
     async def record(self, args: schema.RecordInput, call: Call) -> Result:
         project = self._project(call)
+        said: JsonObject = {"content": args.content, "source": args.source, "metadata": args.metadata or {}}
+        if (own := await self._platform_memos(call, "record_memo", said, stored=args.content)) is not None:
+            return Result(text.recorded(own["id"]))
         memo_id = id_of(project, args)
         path = f"{self._folder(call)}/{memo_id}.md"
         author = self._options.actor if call.caller.principal is LOCAL else call.caller.principal.subject
-        await self._notes.keep(call, path, recording(args, path, author), stored=args.content)
+        await self._notes.keep(call, path, recording(args, path, author))
         return Result(text.recorded(memo_id))
+
+    async def _platform_memos(self, call: Call, chain: str, args: JsonObject, stored: str = "") -> JsonObject | None:
+        """What a platform answers that keeps memos itself; None where they are notes."""
+        project = self._project(call)
+        try:
+            return await self._brain.memos(call, chain, args, stored=stored)
+        except GatewayError as error:
+            raise self.foreign_project(project) if error.code == "not_found" else error from None
 
     def _project(self, call: Call) -> str:
         project = call.caller.project

@@ -16,6 +16,7 @@ PROJECT_WANTED: Final = (
 )
 _NO_BRAIN: Final = "Brain not found or access denied. Name yours in the URL: /memo/mcp/{brain}"
 _INTERNAL: Final = "An internal error occurred. Please try again."
+_PERHAPS_RECORDED: Final = "An internal error occurred. The memo may be recorded: search for it before you try again."
 _SHOWN: Final = 128
 # Code of ours -> type of the contract; what is not here is an internal error.
 TYPES: Final[Mapping[str, str]] = {
@@ -86,7 +87,9 @@ def failed(error: GatewayError, request_id: str) -> str:
         details: JsonObject = {"request_id": request_id, "code": error.code, "reason": error.message}
         if error.retry_after_seconds is not None:
             details["retry_after_seconds"] = error.retry_after_seconds
-        said = {"type": kind, "message": _INTERNAL, "details": details}
+        # A repeat would be another memo, unless it is said to be the same.
+        is_perhaps_recorded = error.code == "outcome_unknown" and not error.retryable
+        said = {"type": kind, "message": _PERHAPS_RECORDED if is_perhaps_recorded else _INTERNAL, "details": details}
     return json.dumps({"error": said}, ensure_ascii=False, indent=2)
 
 

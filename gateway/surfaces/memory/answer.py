@@ -82,12 +82,14 @@ class Answer:
         """
         if not (partial := "".join(self.deltas)):
             return error
+        stop = "" if error.message.endswith((".", "!", "?", "…")) else "."
         return StreamBroken(
             error.code,
-            f"{error.message} {_INCOMPLETE}",
+            f"{error.message}{stop} {_INCOMPLETE}",
             retryable=error.retryable,
             retry_after_seconds=error.retry_after_seconds,
             extra={**error.extra, "partial_answer": partial},
+            stream_code=error.stream_code,
         )
 
 

@@ -30,6 +30,7 @@ _BRAINS: Final = "/v1/brains"
 # Answers of a gatekeeper: they say nothing about what is behind the gate.
 _GATEKEEPERS: Final = frozenset({401, 407, 408, 425, 429})
 _TOOK_IT: Final = frozenset({400, 413, 415, 422})
+_NOTHING_THERE: Final = "Nothing at the platform's URL answers as a brains platform does. Check BRAINS_UPSTREAM_URL."
 Answer = tuple[httpx.Response, bytes]
 Prober = Callable[[Call, str, str], Awaitable[Answer]]
 """Sends a method and a path, with nothing in it. Raises GatewayError when no answer comes."""
@@ -140,7 +141,8 @@ class Round:
     """One round of detection."""
 
     def __init__(self, dialects: Sequence[Dialect], probe: Prober, call: Call, clock: Callable[[], float]) -> None:
-        self._dialects = dialects
+        self._dialects = [dialect for dialect in dialects if not dialect.without_brains]
+        self._without_brains = [dialect for dialect in dialects if dialect.without_brains]
         self._probe = probe
         self._call = call
         self._clock = clock
@@ -148,10 +150,16 @@ class Round:
         self._requests = 0
         self._on_ghost: frozenset[Fingerprint] = frozenset()
         self._seen: set[str] = set()
+        self._no_list: Answer | None = None
+        """How the platform answers that does not list its brains."""
+        self._refused = GatewayError("upstream_error", _NOTHING_THERE)
+        """What to say if nothing is found."""
 
     async def verdict(self) -> Verdict:
         started = self._clock()
         brains = await self._brains()
+        if brains is not None and not self._dialects:
+            raise self._refused
         found = await self._on_a_ghost(brains) or await self._on_a_brain(brains)
         ms = round((self._clock() - started) * 1000)
         log.info("upstream.detected", dialect=found.dialect.name, requests=self._requests, ms=ms, absent=found.absent)
@@ -161,6 +169,10 @@ class Round:
         """What a brain that cannot exist shows; None when that is not enough, because no route said that it is not."""
         ghost = f"ghost-{secrets.token_hex(8)}"
         nowhere = await self._nowhere(ghost)
+        if self._no_list is not None and {fingerprint(*self._no_list)} == nowhere:
+            for dialect in self._without_brains:
+                if (verdict := await self._on_its_own_routes(dialect, nowhere)) is not None:
+                    return verdict
         answers = await self._try_all(ghost, (route for dialect in self._dialects for route in _probed(dialect)))
         there = {name for name, answer in answers.items() if _is_there(answer, nowhere)}
         is_missed = any(_misses_the_brain(answers[name]) for name in there)
@@ -169,9 +181,21 @@ class Round:
         if not there:
             _raise_if_gated(answers)
         if brains is None:
-            message = "Nothing at the platform's URL answers as a brains platform does. Check BRAINS_UPSTREAM_URL."
-            raise GatewayError("upstream_error", message)
+            raise self._refused
         self._on_ghost, self._seen = nowhere, there
+        return None
+
+    async def _on_its_own_routes(self, dialect: Dialect, nowhere: frozenset[Fingerprint]) -> Verdict | None:
+        """What the routes of a dialect without brains show, each asked for nothing; None if it is not spoken here."""
+        routes = _probed_empty([dialect])
+        try:
+            answers = [await self._send(route.method, route.fill({})) for route in routes]
+        except GatewayError:
+            return None
+        if all(_knows_the_route(answer, nowhere) for answer in answers):
+            return Verdict(dialect, frozenset(route.name for route in routes), nowhere, clock=self._clock)
+        if dialect.wants and all(answer[0].status_code in {401, 403} and problem_of(*answer) for answer in answers):
+            self._refused = GatewayError("unauthorized", dialect.wants)
         return None
 
     async def _on_a_brain(self, brains: list[JsonObject] | None) -> Verdict:
@@ -206,6 +230,7 @@ class Round:
         """
         response, body = await self._send("GET", _BRAINS)
         if response.status_code in {404, 405, 501}:
+            self._no_list = response, body
             return None
         if response.status_code >= 300:
             raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
@@ -221,7 +246,11 @@ class Round:
         """How a path is answered that no route has."""
         nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
         path = Route("POST", "/v1/brains/{brain}/{nonsense}").fill(nonsense)
-        answers = await asyncio.gather(*(self._send(method, path) for method in ("POST", "GET")))
+        methods = ("POST", "GET") if self._no_list is None else ("POST",)
+        answers = await asyncio.gather(*(self._send(method, path) for method in methods))
+        # A list that is not there says how a GET is answered, unless it does so in words of its own.
+        if self._no_list is not None and fingerprint(*self._no_list) != fingerprint(*answers[0]):
+            answers.append(await self._send("GET", path))
         for response, body in answers:
             if not _is_evidence(response):
                 raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
@@ -303,6 +332,19 @@ def _took_it(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> 
     if isinstance(answer, GatewayError) or fingerprint(*answer) in nowhere:
         return False
     return answer[0].status_code < 300 or answer[0].status_code in _TOOK_IT
+
+
+def _knows_the_route(answer: Answer, nowhere: frozenset[Fingerprint]) -> bool:
+    """Whether a route looked at what it was sent, or refuses it as MemoAI does: in an `error` that has a `type`.
+
+    Nothing less will do: beside brains there may be anything, and many have a page for what nobody may see.
+    """
+    response, problem = answer[0], problem_of(*answer)
+    if problem is None or fingerprint(*answer) in nowhere:
+        return False
+    error = problem.get("error")
+    is_told_so = isinstance(error, dict) and isinstance(error.get("type"), str)
+    return response.status_code in _TOOK_IT or (is_told_so and response.status_code in {403, 404})
 
 
 def _raise_if_gated(answers: "dict[str, Answer | GatewayError]") -> None:

@@ -42,7 +42,14 @@ _NOT_EVEN_A_LIST = (
 # A proxy's words for "I passed it on and heard nothing good": a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
-_MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {Op.LIST_MESSAGES, Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT}
+_MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {
+    Op.LIST_MESSAGES,
+    Op.RENAME_DOCUMENT,
+    Op.DELETE_DOCUMENT,
+    # Of memos it is the project.
+    Op.FIND_MEMOS,
+    Op.RECORD_MEMO,
+}
 # What a platform says that has taken as much from this tenant as it takes.
 _NO_ROOM = frozenset({"quota_exceeded", "insufficient_storage"})
 _FULL = "The platform's disk or quota is full. Nothing was stored. Delete something, or have more room made."

@@ -6,6 +6,9 @@ from typing import Final
 
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.memoai import MEMOAI
 from gateway.upstream.dialects.platform import PLATFORM
 
-DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({dialect.name: dialect for dialect in (PLATFORM, DAEMON)})
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {dialect.name: dialect for dialect in (PLATFORM, DAEMON, MEMOAI)}
+)

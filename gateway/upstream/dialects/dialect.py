@@ -107,6 +107,10 @@ class Dialect:
     """Whether search ever finds what is stored at a path."""
     caveat: str = ""
     """What cannot be found out without doing it, for a person."""
+    without_brains: str = ""
+    """What is said of a platform of this kind, which has no brains; empty where there are brains."""
+    wants: str = ""
+    """Which settings give it the credential it wants, where a token alone is not enough."""
     plain: "Dialect | None" = None
     """The make of it that answers an unknown route in plain text."""
 

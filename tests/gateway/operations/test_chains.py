@@ -11,7 +11,7 @@ from gateway.operations.chains import CHAINS, Chain, Step, foresee, serve
 from gateway.operations.context import StepContext
 from gateway.operations.errors import CATALOGUE, Absent, GatewayError
 from gateway.operations.notes import Draft
-from gateway.operations.steps import documents, sessions
+from gateway.operations.steps import documents, memos, sessions
 from gateway.operations.table import Args, JsonObject, Op, Upload
 from tests.gateway.operations.steps.inmemory import BRAIN, Answer, Fault, InMemory, hurry, lost, refusal
 
@@ -41,6 +41,8 @@ ANSWERS: dict[Op, JsonObject] = {
     Op.REFLECT: {"result": {"outcome": "success", "summary": "Well."}},
     Op.CONSOLIDATE: {"merged": 3},
     Op.COMPILE: {"compiled": True},
+    Op.FIND_MEMOS: {"memos": []},
+    Op.RECORD_MEMO: {"id": "memo"},
     Op.FETCH_PAGE: PAGE,
 }
 ARGS: dict[str, dict[str, Any]] = {
@@ -63,6 +65,8 @@ ARGS: dict[str, dict[str, Any]] = {
     "append_to_note": {"path": NOTE, "body": b"x"},
     "move_note": {"path": NOTE, "to": "memory/global/kv/default/_deleted/a.txt"},
     "remove_note": {"path": NOTE},
+    "find_memos": {"query": "q", "limit": 1, "ceiling": None, "org": "acme"},
+    "record_memo": {"content": "x", "ceiling": None, "org": "acme"},
 }
 LARGE = "x" * (documents.PUT_BYTES + 1)
 
@@ -256,6 +260,8 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
     ("move_note", {}, (), [Op.RENAME_DOCUMENT]),
     ("move_note", {}, (Op.RENAME_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT, Op.DELETE_DOCUMENT]),
     ("remove_note", {}, (), [Op.DELETE_DOCUMENT]),
+    ("find_memos", {}, (), [Op.FIND_MEMOS]),
+    ("record_memo", {}, (), [Op.RECORD_MEMO]),
 ]
 
 
@@ -282,7 +288,35 @@ async def test_every_chain_does_what_it_says_where_routes_are_absent(
 
 def test_every_chain_is_in_the_table_by_each_of_its_first_routes() -> None:
     seen = {(operation, op) for operation, _, _, sent in SERVED_BY for op in sent}
-    assert {(name, step.via) for name, chain in CHAINS.items() for step in chain} <= seen
+    sending = {
+        (name, step.via) for name, chain in CHAINS.items() for step in chain if step.run is not memos.leave_to_notes
+    }
+    assert sending <= seen
+
+
+@pytest.mark.parametrize(
+    ("operation", "lacking", "via"),
+    [
+        ("find_memos", (Op.FIND_MEMOS,), Op.SEARCH),
+        ("record_memo", (Op.RECORD_MEMO,), Op.CREATE_DOCUMENT),
+        ("record_memo", (Op.RECORD_MEMO, Op.CREATE_DOCUMENT), Op.WRITE_DOCUMENT),
+    ],
+    ids=named,
+)
+async def test_where_no_memos_are_kept_they_are_left_to_notes(operation: str, lacking: tuple[Op, ...], via: Op) -> None:
+    work = platform(*lacking)
+    answer, step = await served(operation, work)
+    assert (answer, step.via, work.ops) == ({}, via, [])
+
+
+@pytest.mark.parametrize("operation", ["find_memos", "record_memo"])
+@pytest.mark.parametrize(("other", "code"), [({"ceiling": BRAIN}, "validation_error"), ({"org": None}, "forbidden")])
+async def test_memos_are_nobodys_without_an_organization_and_in_no_brain(
+    operation: str, other: dict[str, Any], code: str
+) -> None:
+    work = platform()
+    assert (await refusal(served(operation, work, **other))).code == code
+    assert work.ops == []
 
 
 @pytest.mark.parametrize(

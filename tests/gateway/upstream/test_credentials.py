@@ -159,6 +159,8 @@ def test_an_internal_token_names_the_caller_and_is_verified_with_the_published_k
             "iss": PUBLIC_URL,
             "aud": PLATFORM_AUDIENCE,
             "sub": "ada",
+            "user_id": "ada",
+            "email": "ada@example.com",
             "sub_iss": gateway.issuer.url,
             "act": {"client_id": "editor"},
             "org_id": "org-1",

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.operations.errors import StreamBroken
+from gateway.operations.errors import CATALOGUE, StreamBroken
 from gateway.upstream import sse
 from gateway.upstream.sse import read_frames
 
@@ -49,14 +49,18 @@ async def read(*chunks: bytes, ending: Exception | None = None, headers: Headers
     return [frame async for frame in read_frames(response(chunks, ending, headers))]
 
 
-async def broken(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> StreamBroken:
-    return (await read_until_broken(response(chunks, ending, headers)))[1]
+async def broken(
+    *chunks: bytes, ending: Exception | None = None, headers: Headers | None = None, secrets: Sequence[str] = ()
+) -> StreamBroken:
+    return (await read_until_broken(response(chunks, ending, headers), secrets))[1]
 
 
-async def read_until_broken(answer: httpx.Response) -> tuple[list[dict[str, Any]], StreamBroken]:
+async def read_until_broken(
+    answer: httpx.Response, secrets: Sequence[str] = ()
+) -> tuple[list[dict[str, Any]], StreamBroken]:
     seen: list[dict[str, Any]] = []
     try:
-        async for frame in read_frames(answer):
+        async for frame in read_frames(answer, secrets):
             seen.append(frame)  # noqa: PERF401  # what was seen before the failure matters
     except StreamBroken as error:
         return seen, error
@@ -304,33 +308,45 @@ async def test_a_frame_that_is_no_object_is_an_error_of_the_platform(kind: bytes
     assert error.message == "The platform sent an event that is not a JSON object."
 
 
+FAILED, OURS = "upstream_error", "The platform reported an error while it was answering."
+
+
 @pytest.mark.parametrize(
-    ("said", "code", "retryable", "extra"),
+    ("said", "told", "message", "retryable", "code"),
     [
-        ({"code": "rate_limited", "message": "hunter2", "retryable": True}, "rate_limited", True, {}),
-        ({"code": "rate_limited", "retryable": False}, "rate_limited", False, {}),
-        ({"code": "timeout"}, "timeout", True, {}),
-        ({"code": "llm_failed", "retryable": True}, "upstream_error", True, {"upstream_code": "llm_failed"}),
-        ({"code": "Hunter2!"}, "upstream_error", False, {}),
-        ({"code": "a" * 65}, "upstream_error", False, {}),
-        ({"code": ["rate_limited"]}, "upstream_error", False, {}),
-        ({"message": "the provider said hunter2"}, "upstream_error", False, {}),
-        ({"retryable": "yes"}, "upstream_error", False, {}),
-        ({}, "upstream_error", False, {}),
+        ({"code": "rate_limited", "message": "Slow down.", "retryable": True}, None, "Slow down.", True, None),
+        ({"code": "rate_limited", "message": "hunter2", "retryable": False}, None, OURS, False, None),
+        ({"code": "timeout"}, None, OURS, True, None),
+        ({"code": "llm_failed", "message": "It fell over.", "retryable": True}, None, "It fell over.", True, FAILED),
+        ({"code": "_"}, None, OURS, False, FAILED),
+        ({"code": "a" * 64}, None, OURS, False, FAILED),
+        ({"code": "llm_4"}, FAILED, OURS, False, FAILED),
+        ({"code": "Hunter!"}, FAILED, OURS, False, FAILED),
+        ({"code": ""}, FAILED, OURS, False, FAILED),
+        ({"code": "a" * 65}, FAILED, OURS, False, FAILED),
+        ({"code": ["rate_limited"]}, FAILED, OURS, False, FAILED),
+        ({"message": "the provider said hunter2"}, FAILED, "the provider said […]", False, FAILED),
+        ({"message": ["secret"]}, FAILED, OURS, False, FAILED),
+        ({"retryable": "yes"}, FAILED, OURS, False, FAILED),
+        ({}, FAILED, OURS, False, FAILED),
     ],
 )
-async def test_an_error_frame_ends_the_stream_in_our_words(
-    said: dict[str, Any], code: str, retryable: bool, extra: dict[str, str]
+async def test_an_error_frame_ends_the_stream_in_its_own_words_if_they_can_be_shown(
+    said: dict[str, Any], told: str | None, message: str, retryable: bool, code: str | None
 ) -> None:
+    """Callers are told the stream's own code; to the gateway itself, and in its log, it is one of the list."""
     event = f"event: error\ndata: {json.dumps(said)}\n\n".encode()
     error = await broken(RETRIEVE, DELTA, event, DONE)
-    assert error.as_json("r") == {
-        "code": code,
-        "message": "The platform reported an error while it was answering.",
-        "retryable": retryable,
-        "request_id": "r",
-        **extra,
-    }
+    shown = {"code": told or said["code"], "message": message, "retryable": retryable, "request_id": "r"}
+    assert (error.as_json("r"), error.code) == (shown, code or said["code"])
+    assert error.code in CATALOGUE
+
+
+async def test_a_credential_is_neither_a_code_nor_in_a_message() -> None:
+    said = {"code": "kestrel_kestrel", "message": "kestrel_kestrel is not known, and kestrel_kestrel neither"}
+    event = f"event: error\ndata: {json.dumps(said)}\n\n".encode()
+    error = await broken(RETRIEVE, DELTA, event, DONE, secrets=["kestrel_kestrel"])
+    assert (error.as_json("r")["code"], error.message) == (FAILED, "[…] is not known, and […] neither")
 
 
 @pytest.mark.parametrize("error_event", [b"event: error\n\n", b"event: error\ndata:\n\n"])

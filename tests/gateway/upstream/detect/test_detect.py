@@ -16,7 +16,6 @@ from gateway.operations.caller import Call
 from gateway.operations.table import Op
 from gateway.upstream.detect.detector import _probed_empty
 from gateway.upstream.detect.verdict import Verdict
-from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon, G, T, Traits, Y
@@ -52,7 +51,7 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
-HARMLESS = frozenset(route.name for route in _probed_empty(DIALECTS.values()))
+HARMLESS = frozenset(route.name for route in _probed_empty((PLATFORM, DAEMON)))
 LESS = names_of(PLATFORM) - {f"POST {BRAIN}/compile", f"POST {BRAIN}/recall", f"POST {BRAIN}/documents/ingest/url"}
 # The daemons compile nothing, and recall in a way that nothing here uses.
 DAEMONS = names_of(DAEMON) - {f"POST {BRAIN}/compile"} | {f"POST {BRAIN}/recall"}

@@ -14,7 +14,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import Absent
 from gateway.operations.table import Op
 from gateway.upstream.deadlines import Deadlines
-from gateway.upstream.dialects.catalog import DIALECTS
+from gateway.upstream.dialects.daemon import DAEMON
 from gateway.upstream.dialects.dialect import Dialect
 from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon
@@ -73,7 +73,7 @@ async def test_nothing_is_sent_before_the_first_call() -> None:
     assert len(platform.requests) == STAGE_ONE + 1
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
 async def test_with_one_dialect_nothing_is_found_out(dialect: Dialect) -> None:
     route = dialect.routes[Op.SEARCH].name
     platform = Wild(names_of(dialect), says={route: lambda _request: JSONResponse({"hits": [], "chunks": []})})
@@ -86,7 +86,7 @@ async def test_with_one_dialect_nothing_is_found_out(dialect: Dialect) -> None:
     assert platform.requests == [route]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", [PLATFORM, DAEMON], ids=lambda dialect: dialect.name)
 async def test_with_one_dialect_a_missing_route_costs_one_request(dialect: Dialect) -> None:
     clock, platform = Clock(), Wild(frozenset())
     with listening(platform.app()) as url:

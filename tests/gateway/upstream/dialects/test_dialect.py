@@ -25,14 +25,16 @@ from gateway.upstream.dialects.dialect import (
     json_object,
     unchanged,
 )
+from gateway.upstream.dialects.memoai import MEMOAI
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.dialects.store import STORE
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 BAD_IDS: list[str] = json.loads((VECTORS / "bad-ids.json").read_text(encoding="utf-8"))
 WITH_IDS = [route for dialect in DIALECTS.values() for route in dialect.routes.values() if "{" in route.path]
-# What platforms of the other kind need, and what is the gateway's own to do.
-NOT_CANONICAL = {Op.CREATE_BARE_BRAIN, Op.INGEST_TEXT, Op.EXTRACT, Op.REFLECT, Op.FETCH_PAGE}
+# What platforms of other kinds need or have, and what is the gateway's own to do.
+NOT_CANONICAL = {Op.CREATE_BARE_BRAIN, Op.INGEST_TEXT, Op.EXTRACT, Op.REFLECT, *MEMOAI.routes, Op.FETCH_PAGE}
+WITH_BRAINS = [dialect for dialect in DIALECTS.values() if not dialect.without_brains]
 
 
 def placeholders(route: Route) -> list[str]:
@@ -97,12 +99,17 @@ def test_the_canonical_dialect_can_do_everything_that_platforms_do() -> None:
 
 
 def test_every_operation_but_our_own_has_a_route_in_some_dialect() -> None:
-    assert set(PLATFORM.routes) | set(DAEMON.routes) == set(Op) - {Op.FETCH_PAGE}
+    assert set(PLATFORM.routes) | set(DAEMON.routes) | set(MEMOAI.routes) == set(Op) - {Op.FETCH_PAGE}
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
-def test_every_dialect_keeps_documents_by_the_same_routes(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", WITH_BRAINS, ids=lambda dialect: dialect.name)
+def test_every_dialect_with_brains_keeps_documents_by_the_same_routes(dialect: Dialect) -> None:
     assert {op: dialect.routes[op] for op in STORE} == dict(STORE)
+
+
+def test_a_dialect_without_brains_has_none_in_any_of_its_routes() -> None:
+    assert WITH_BRAINS == [PLATFORM, DAEMON]
+    assert [placeholders(route) for route in MEMOAI.routes.values()] == [[], []]
 
 
 @pytest.mark.parametrize("route", WITH_IDS, ids=lambda route: route.name)
