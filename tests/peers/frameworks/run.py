@@ -56,27 +56,28 @@ class Run:
 
 
 def run(framework: Framework, folder: Path, *, stdio: bool = False) -> Run:
-    home, data = folder / "home", folder / "data"
+    home, data, files = folder / "home", folder / "data", folder / "files"
     home.mkdir()
+    files.mkdir()
     model = ScriptedModel(list(conversation(framework).values()))
-    recorded = Recorded(http_app(load(data_dir=data, ingest_roots=(home,))))
+    recorded = Recorded(http_app(load(data_dir=data, ingest_roots=(files,))))
     with listening(recorded) as gateway, listening(model.app()) as model_url:
         place = Place(gateway + "/mcp", model_url, home)
         for memory in MEMORIES[:-1]:
             stored = httpx.post(place.gateway, **raw_call("modern", "memory_remember", {"content": memory}))
             stored.raise_for_status()
         recorded.calls.clear()
-        said = _spoken(framework, place, _over_stdio(data, home) if stdio else {})
+        said = _spoken(framework, place, _over_stdio(data, files) if stdio else {})
     return Run(framework, recorded.calls, model.asked, said)
 
 
-def _over_stdio(data: Path, home: Path) -> dict[str, str]:
+def _over_stdio(data: Path, files: Path) -> dict[str, str]:
     """The same data, by a gateway that the framework starts itself."""
     return {
         "MCP_COMMAND": json.dumps([sys.executable, "-m", "gateway", "stdio"]),
         "PYTHONPATH": str(ROOT),
         "BRAINS_DATA_DIR": str(data),
-        "BRAINS_INGEST_ROOTS": str(home),
+        "BRAINS_INGEST_ROOTS": str(files),
     }
 
 
