@@ -38,7 +38,7 @@ test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hou
 test-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Test with clients of other makes; needs Node 20 and npm
 	@$(PYTEST) $(PEERS) $(ARGS)
 
-test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 4 GB; needs what test-peers needs
+test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs
 	@TIER=nightly $(PYTEST) $(FRAMEWORKS) $(ARGS)
 
 nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with more of it: an hour or two; needs what test-peers needs

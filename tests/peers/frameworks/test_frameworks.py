@@ -69,18 +69,16 @@ def test_a_tool_that_is_offered_as_strict_is_what_openai_takes(seen: Run) -> Non
     assert [each for each in objects if set(each["required"]) != set(each["properties"])] == []
 
 
-@pytest.mark.nightly
-def test_the_argument_that_gemini_cli_adds_to_every_tool_is_no_mistake(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    seen = run(NIGHTLY["gemini_cli"], tmp_path_factory.mktemp("gemini_cli"))
+@pytest.mark.parametrize("seen", [pytest.param("gemini_cli", marks=pytest.mark.nightly)], indirect=True)
+def test_the_argument_that_gemini_cli_adds_to_every_tool_is_no_mistake(seen: Run) -> None:
     (search,) = (tool for name, tool in seen.asked[0].offered.items() if name.endswith("memory_search"))
     assert "wait_for_previous" in search["parametersJsonSchema"]["properties"]
     assert seen.sent("added")["wait_for_previous"] is True
     assert found(seen.told("added"))
 
 
-@pytest.mark.parametrize("name", list(ALWAYS))
+# The others are told the same over either transport. This one is in a hurry over stdio.
+@pytest.mark.parametrize("name", ["vercel", pytest.param("openai_agents", marks=pytest.mark.nightly)])
 def test_a_gateway_that_the_framework_starts_itself_serves_its_model_as_well(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
