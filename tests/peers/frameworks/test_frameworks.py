@@ -61,8 +61,10 @@ def test_an_argument_that_is_null_or_empty_is_as_good_as_none(seen: Run, turn: s
     assert turn in seen.framework.refuses or found(seen.told(turn))
 
 
+@pytest.mark.parametrize("seen", ["openai_agents", pytest.param("crewai", marks=pytest.mark.nightly)], indirect=True)
 def test_a_tool_that_is_offered_as_strict_is_what_openai_takes(seen: Run) -> None:
     strict = [tool["parameters"] for tool in seen.asked[0].offered.values() if tool.get("strict")]
+    assert len(strict) == len(PIN)
     nested = list(schemas(strict))
     assert {each["format"] for each in nested if isinstance(each.get("format"), str)} - STRICT_FORMATS == set()
     objects = [each for each in nested if each.get("type") == "object"]
