@@ -18,6 +18,8 @@ from tests.peers.frameworks.recorded import Recorded
 from tests.peers.frameworks.shapes import Json
 from tests.served import listening, raw_call
 
+# Generous: on a busy machine some of them take a minute to be imported.
+TIMEOUT = 240
 # Nothing is to reach beyond loopback, and nobody is told of the run.
 QUIET = {
     "NO_PROXY": "127.0.0.1,localhost",
@@ -86,7 +88,7 @@ def _spoken(framework: Framework, place: Place, stdio: dict[str, str]) -> str:
     environment = {"PATH": os.environ["PATH"], "HOME": str(place.home), **QUIET, **stdio}
     environment |= {"MCP_URL": place.gateway, "MODEL_URL": place.model, **program.environment}
     done = subprocess.run(
-        program.command, capture_output=True, text=True, env=environment, cwd=place.home, timeout=100, check=False
+        program.command, capture_output=True, text=True, env=environment, cwd=place.home, timeout=TIMEOUT, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout

@@ -6,10 +6,11 @@ import pytest
 
 from tests.peers.frameworks.catalog import ALWAYS, NIGHTLY
 from tests.peers.frameworks.conversation import END, MEMORIES, SEARCHES
-from tests.peers.frameworks.run import Run, run
+from tests.peers.frameworks.run import TIMEOUT, Run, run
 from tests.peers.frameworks.shapes import Json
 from tests.test_pins import PIN
 
+pytestmark = pytest.mark.timeout(TIMEOUT + 60)
 # Formats that OpenAI takes in a strict tool. One other makes it refuse the whole request.
 STRICT_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
