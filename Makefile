@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := tests/peers
+FRAMEWORKS := $(PEERS)/frameworks
 
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
@@ -13,9 +14,11 @@ export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 # would spend five seconds on that.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
+INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modules/.installed \
+  $(patsubst $(FRAMEWORKS)/requirements/%.txt,.frameworks/%/.installed,$(wildcard $(FRAMEWORKS)/requirements/*.txt))
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run quick test test-all test-peers nightly coverage check format bench proof clean
+.PHONY: help run quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,12 +35,15 @@ test: $(STAMP) ## Set up, then run what a change should pass, in five to six min
 test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour
 	@TIER=all $(TIERED) $(ARGS)
 
-test-peers: $(STAMP) $(PEERS)/node_modules/.installed ## Test with clients of other makes; needs Node 20 and npm
+test-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Test with clients of other makes; needs Node 20 and npm
 	@$(PYTEST) $(PEERS) $(ARGS)
 
-nightly: $(STAMP) $(PEERS)/node_modules/.installed ## Everything, with more of it: an hour or two; needs what test-peers needs
+test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs
+	@TIER=nightly $(PYTEST) $(FRAMEWORKS) $(ARGS)
+
+nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with more of it: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
-	@$(PYTEST) $(PEERS) $(ARGS)
+	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
 	@# The page of the repository stays as it is: that is what `make proof` is for.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 
@@ -62,7 +68,7 @@ proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and 
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) $(PEERS)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(PEERS)/node_modules $(FRAMEWORKS)/node_modules .frameworks .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
@@ -75,6 +81,19 @@ $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	  cd $(PEERS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@cd $(PEERS) && node -e "new (require('better-sqlite3'))(':memory:')" 2> /dev/null || \
 	  { echo "The daemon's native module could not be built: install a C++ compiler, make and Node's headers." >&2; exit 1; }
+	@touch $@
+
+# Each in an environment of its own: what they need does not agree with what we need. The lists are complete, so that
+# nothing has to be resolved; what is imported is compiled then.
+.frameworks/%/.installed: $(FRAMEWORKS)/requirements/%.txt | $(STAMP)
+	@$(PYTHON) -m venv --clear --without-pip $(@D)
+	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
+	@touch $@
+
+# With the newer Node that comes with the other peers.
+$(FRAMEWORKS)/node_modules/.installed: $(FRAMEWORKS)/package.json | $(PEERS)/node_modules/.installed
+	@export PATH="$(CURDIR)/$(PEERS)/node_modules/node/bin:$$PATH" && \
+	  cd $(FRAMEWORKS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -51,7 +51,8 @@ LIBRARIES = (*PRIVATE, "mcp_types", "sse_starlette", "starlette", "uvicorn")
 
 def sources(*packages: str) -> list[Path]:
     found = (path for package in packages for path in (ROOT / package).rglob("*.py"))
-    return sorted(path for path in found if "node_modules" not in path.parts)
+    # Programs for agent frameworks have environments of their own, with pins of their own.
+    return sorted(path for path in found if not {"node_modules", "programs"} & set(path.parts))
 
 
 @cache

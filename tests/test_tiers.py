@@ -27,13 +27,14 @@ class Marked:
 PLAIN = Marked("a.py::test_plain")
 SLOW = Marked("a.py::test_slow", pytest.mark.slow)
 NOT_QUICK = Marked("a.py::test_not_quick", pytest.mark.not_quick)
+NIGHTLY = Marked("a.py::test_nightly", pytest.mark.nightly)
 CASES = [Marked(f"a.py::test_cases[{n}]", pytest.mark.sampled(3)) for n in range(7)]
 # The first of its cases is not for `make quick`: the others are counted as if it were.
 MIXED = [
     Marked(f"a.py::test_mixed[{n}]", pytest.mark.sampled(2), *([pytest.mark.not_quick] if n == 0 else []))
     for n in range(4)
 ]
-ALL = [PLAIN, SLOW, NOT_QUICK, *CASES, *MIXED]
+ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *CASES, *MIXED]
 
 
 def in_tier(tier: Tier) -> list[Any]:
@@ -49,8 +50,8 @@ def test_test_leaves_out_what_is_slow_and_takes_every_nth_case() -> None:
 
 
 @pytest.mark.parametrize("tier", [Tier.all, Tier.nightly])
-def test_from_test_all_on_nothing_is_left_out(tier: Tier) -> None:
-    assert in_tier(tier) == ALL
+def test_from_test_all_on_nothing_is_left_out_but_what_is_nightly(tier: Tier) -> None:
+    assert in_tier(tier) == [item for item in ALL if tier is Tier.nightly or item is not NIGHTLY]
     assert not is_left_out(tier, TESTS / "faults" / "test_matrix.py")
 
 
@@ -72,6 +73,8 @@ def test_quick_looks_into_its_directories_and_no_others() -> None:
 def test_make_names_every_tier_and_the_build_runs_all_of_python_and_the_peers() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.findall(r"TIER=(\w+) \$\(TIERED\)", makefile) == [tier.name for tier in Tier]
+    for tests in ("$(FRAMEWORKS)", "$(PEERS)"):
+        assert f"TIER=nightly $(PYTEST) {tests} $(ARGS)" in makefile
     assert "make check test-all test-peers\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 

@@ -1,9 +1,10 @@
 """Which tests run: `make quick`, `make test`, `make test-all` and `make nightly`, each with all of the one before.
 
-`make` names the tier in TIER; who calls pytest by hand gets `all`. Three markers say what a tier leaves out:
+`make` names the tier in TIER; who calls pytest by hand gets `all`. Four markers say what a tier leaves out:
 
 - `slow`: not in `make quick` and `make test`.
 - `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK.
+- `nightly`: only in `make nightly`, and in `make test-frameworks`, which has the tests of that kind alone.
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
 
 What a tier leaves out is deselected, never skipped: a skipped test reads as if it had been run.
@@ -68,7 +69,10 @@ def is_left_out(tier: Tier, path: Path) -> bool:
 
 def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
     """The tests of a tier, in their order."""
-    if tier >= Tier.all:
+    if tier is Tier.nightly:
+        return items
+    items = [item for item in items if not item.get_closest_marker("nightly")]
+    if tier is Tier.all:
         return items
     seen: Counter[str] = Counter()
     kept = []

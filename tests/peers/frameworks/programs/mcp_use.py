@@ -1,0 +1,20 @@
+"""An agent of mcp-use."""
+
+import asyncio
+import os
+import sys
+
+from langchain_openai import ChatOpenAI
+from mcp_use import MCPAgent, MCPClient
+
+
+async def main() -> None:
+    model = ChatOpenAI(model="scripted", base_url=os.environ["MODEL_URL"] + "/v1", api_key="none")
+    client = MCPClient({"mcpServers": {"brains": {"url": os.environ["MCP_URL"]}}})
+    try:
+        sys.stdout.write(await MCPAgent(llm=model, client=client, max_steps=20).run("Begin."))
+    finally:
+        await client.close_all_sessions()
+
+
+asyncio.run(main())
