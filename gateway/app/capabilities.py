@@ -28,9 +28,9 @@ _REMEDIES = {
 async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) -> JsonObject:
     """The report, as JSON: a failure is a problem in it, never an exception."""
     try:
-        dialect, caveat = await brain.dialect(call)
+        dialect, caveats = await brain.dialect(call)
     except GatewayError as error:
-        nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
+        nothing: JsonObject = {"dialect": None, "caveats": [], "brain": None, "tools": []}
         return {**nothing, "problems": [_problem(error)], "all_served": False}
     tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
     problems = [_unserved(row) for row in tools if not row["served"]]
@@ -43,7 +43,7 @@ async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) ->
     except GatewayError as error:
         problems.append(_problem(error))
     all_served = all(row["served"] for row in tools)
-    found = {"dialect": dialect, "caveat": caveat, "brain": chosen, "tools": tools}
+    found = {"dialect": dialect, "caveats": list(caveats), "brain": chosen, "tools": tools}
     return {**found, "problems": problems, "all_served": all_served}
 
 

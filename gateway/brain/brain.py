@@ -233,10 +233,10 @@ class Brain:
         verdict = await self._services.upstream.verdict(call)
         return Way(verdict.route(step.via).name, step.how, tuple(missing))
 
-    async def dialect(self, call: Call) -> tuple[str, str]:
-        """Which dialect the platform speaks, and what that leaves open."""
+    async def dialect(self, call: Call) -> tuple[str, tuple[str, ...]]:
+        """Which dialect the platform speaks, and what to expect of such a platform."""
         dialect = (await self._services.upstream.examine(call)).dialect
-        return dialect.name, dialect.caveat
+        return dialect.name, dialect.caveats
 
     async def choice(self, call: Call) -> tuple[str, str]:
         """The brain that a call would get that names none, and why that one."""

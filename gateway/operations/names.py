@@ -28,6 +28,7 @@ _RESERVED_TREES = re.compile(
     re.IGNORECASE,
 )
 _INDEX = re.compile(r"memory/(.+/)?memory\.md", re.IGNORECASE)
+_INDEXED_TREE = re.compile(r"memory/(global|project/[^/]+)/")
 _BETWEEN_PATHS = re.compile(r"[\s()\[\]<>`*:,]+")
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
@@ -196,6 +197,17 @@ def listed_in_index(path: str, text: str) -> set[str]:
     return {f"{folder}/{word.removeprefix('./')}" for word in _BETWEEN_PATHS.split(text) if word.endswith(".md")}
 
 
+def index_of(path: str) -> str | None:
+    """The index that may tell of a note: one for what is global, and one for each project."""
+    tree = _INDEXED_TREE.match(path)
+    return f"{tree[0]}MEMORY.md" if tree is not None and path.endswith(".md") and not is_index(path) else None
+
+
+def mark(path: str) -> str:
+    """What no note has but the one at this path."""
+    return digest(["note", path])[:12]
+
+
 def project_folder(project: str, org: str | None = None) -> str:
     """The folder of a project below `memory/project/`. Two organizations may each have a project of that name."""
     # No project's own folder ends like this: see `escape`.
@@ -232,8 +244,9 @@ def actor_folder(actor: str) -> str:
     return f"{made}-project" if made in _DEVICE_NAMES else made
 
 
-def file_name(stem: str, body: bytes) -> str:
-    return f"{slug(stem, empty='file')}-{hashlib.sha256(body).hexdigest()[:12]}"
+def file_name(stem: str, body: bytes, *, length: int = 77) -> str:
+    """A name that only this file has, of so many characters at most."""
+    return f"{slug(stem, empty='file', length=length - 13)}-{hashlib.sha256(body).hexdigest()[:12]}"
 
 
 def checksum(content: str) -> str:
