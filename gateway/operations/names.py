@@ -191,10 +191,14 @@ def is_index(path: str) -> bool:
     return _INDEX.fullmatch(path.removeprefix("/")) is not None
 
 
-def listed_in_index(path: str, text: str) -> set[str]:
-    """The notes that an index names, by its own folder."""
+def listed_in_index(path: str, line: str) -> set[str]:
+    """The notes that a line of an index names, by its own folder."""
     folder = path.removeprefix("/").rpartition("/")[0]
-    return {f"{folder}/{word.removeprefix('./')}" for word in _BETWEEN_PATHS.split(text) if word.endswith(".md")}
+    # As `- [Title](name.md)`, or as `- name.md: …`; a name may have spaces in it.
+    link = line.partition("](")[2].partition(")")[0]
+    first = line.removeprefix("- ").partition(".md:")[0] + ".md" if ".md:" in line else ""
+    named = (*_BETWEEN_PATHS.split(line), link, first)
+    return {f"{folder}/{word.removeprefix('./')}" for word in named if word.endswith(".md")}
 
 
 def index_of(path: str) -> str | None:

@@ -36,12 +36,7 @@ async def drop_note(context: StepContext, brain: str, path: str) -> None:
     index = names.index_of(path)
     if index is None or not context.writes_index():
         return
-    name = path.removeprefix(index.removesuffix("MEMORY.md"))
-
-    def tells_of_it(line: str) -> bool:
-        return path in names.listed_in_index(index, line) or (" " in name and name in line)
-
-    await _drop_lines(context, brain, index, tells_of_it)
+    await _drop_lines(context, brain, index, lambda line: path in names.listed_in_index(index, line))
 
 
 async def _drop_all_gone(context: StepContext, brain: str) -> None:
