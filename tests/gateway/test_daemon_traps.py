@@ -44,7 +44,8 @@ class House:
 
     async def __call__(self, surface: str, tool: str, **arguments: Any) -> CallToolResult:
         async with self.served.over_http("modern", f"/{surface}/mcp/{self.brain}") as client:
-            return await client.call_tool(tool, arguments, raise_on_error=False)
+            result: CallToolResult = await client.call_tool(tool, arguments, raise_on_error=False)
+            return result
 
     async def good(self, surface: str, tool: str, **arguments: Any) -> dict[str, Any]:
         result = await self(surface, tool, **arguments)

@@ -235,11 +235,13 @@ async def test_two_who_forget_at_once_leave_neither_line() -> None:
 
 async def test_a_line_that_another_gateway_brings_back_is_taken_out_again() -> None:
     work = indexed(A, B, "other")
-    work.answers[Op.WRITE_DOCUMENT] = lambda sent: overtaken.pop()(sent)
-    overtaken = [
-        lambda sent: work.files.update({sent["path"]: sent["body"]}) or {},
-        lambda _sent: work.files.update({INDEX: index_of(A, "other")}) or {},
-    ]
+    others = [index_of(A, "other")]
+
+    def write(sent: Any) -> JsonObject:
+        work.files[INDEX] = others.pop() if others else sent["body"]
+        return {}
+
+    work.answers[Op.WRITE_DOCUMENT] = write
     await note_writes.remove(work, args(path=A))
     assert work.files[INDEX] == index_of("other")
 
