@@ -11,10 +11,11 @@ from unittest.mock import patch
 
 import httpx
 
-from gateway.ingest.fetch import Fetcher
+from gateway.ingest.fetch import Fetcher, system_resolve
 
 _FETCHER = "gateway.app.gateway.Fetcher"
 _PUBLIC = "93.184.216.34"
+_EXAMPLES = ("example.com", ".example")
 
 
 class _OneServer(httpx.AsyncBaseTransport):
@@ -35,10 +36,10 @@ class _OneServer(httpx.AsyncBaseTransport):
 
 
 def fetcher_of(url: str) -> Callable[..., Fetcher]:
-    """What stands in for `Fetcher`: names are public, and their pages are on this server."""
+    """What stands in for `Fetcher`: names of examples are public, and all pages are on this server."""
 
-    async def resolve(_host: str, _port: int) -> Sequence[str]:
-        return [_PUBLIC]
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return [_PUBLIC] if host.endswith(_EXAMPLES) else await system_resolve(host, port)
 
     def made(**options: Any) -> Fetcher:
         return Fetcher(resolve=resolve, transport=lambda: _OneServer(url), **options)

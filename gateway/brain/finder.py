@@ -81,7 +81,8 @@ class Finder:
                 raise
             return paths
         call.served_by = served_by
-        return paths - {str(item.get("path")) for item in listed.get("items") or [] if isinstance(item, dict)}
+        there = {str(item.get("path")) for item in listed.get("items") or [] if isinstance(item, dict)}
+        return {path for path in paths - there if not names.is_unlisted(path)}
 
     async def search_instead(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         """A search, where the platform's answer to the same question may not be passed on."""

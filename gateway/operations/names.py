@@ -201,6 +201,11 @@ def listed_in_index(path: str, line: str) -> set[str]:
     return {f"{folder}/{word.removeprefix('./')}" for word in named if word.endswith(".md")}
 
 
+def is_unlisted(path: str) -> bool:
+    """Whether a list of documents may leave it out although it is there: platforms take such names for their own."""
+    return "/_" in path
+
+
 def index_of(path: str) -> str | None:
     """The index that may tell of a note: one for what is global, and one for each project."""
     tree = _INDEXED_TREE.match(path)

@@ -49,7 +49,7 @@ async def _drop_all_gone(context: StepContext, brain: str) -> None:
 def _tells_of_none(index: str, there: AbstractSet[str], line: str) -> bool:
     """Whether a line of an index tells of notes, and of none that is there."""
     told = names.listed_in_index(index, line)
-    return bool(told) and not told & there
+    return bool(told) and not any(path in there or names.is_unlisted(path) for path in told)
 
 
 async def _drop_lines(context: StepContext, brain: str, index: str, is_over: Callable[[str], bool]) -> None:
