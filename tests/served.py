@@ -49,7 +49,7 @@ class Served:
 
 def stdio_client(era: Era, cwd: Path, *, surface: str = "memory", **settings: str) -> Client[Any]:
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "BRAINS_LOG_LEVEL": "error", **settings}
-    command = ["-m", "gateway", "stdio", "--surface", surface]
+    command = ["-m", "tests.web" if "TEST_PAGES" in settings else "gateway", "stdio", "--surface", surface]
     transport = StdioTransport(sys.executable, command, env=environment, cwd=str(cwd), keep_alive=False)
     return Client(transport, mode=MODE[era])
 

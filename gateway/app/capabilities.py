@@ -28,13 +28,14 @@ _REMEDIES = {
 async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) -> JsonObject:
     """The report, as JSON: a failure is a problem in it, never an exception."""
     try:
-        dialect, caveat = await brain.dialect(call)
+        dialect, caveats = await brain.dialect(call)
     except GatewayError as error:
-        nothing: JsonObject = {"dialect": None, "caveat": "", "brain": None, "tools": []}
+        nothing: JsonObject = {"dialect": None, "caveats": [], "brain": None, "tools": []}
         return {**nothing, "problems": [_problem(error)], "all_served": False}
     tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
     all_served = all(row["served"] for row in tools)
-    found: JsonObject = {"dialect": dialect, "caveat": caveat, "brain": None, "tools": tools, "all_served": all_served}
+    found: JsonObject = {"dialect": dialect, "caveats": list(caveats), "brain": None, "tools": tools}
+    found["all_served"] = all_served
     if said := await brain.without_brains(call):
         # One sentence for all of them, and no brain to choose.
         lacking = {"code": "not_implemented", "message": said, "remedy": "Set BRAINS_SURFACES=memo."}

@@ -27,10 +27,11 @@ class Sources:
     def __init__(
         self,
         view: View,
-        over: Callable[[Iterable[str]], Awaitable[set[str]]],
+        over: Callable[[Iterable[str], Iterable[str]], Awaitable[set[str]]],
         paths: Callable[[], Awaitable[dict[str, str]]],
     ) -> None:
-        """`over` tells which notes have ended; `paths` where the chunks are that do not say it themselves."""
+        """`over` tells which notes have ended, of those that are drawn on and of those that an index tells of; `paths`
+        where the chunks are that do not say it themselves."""
         self._view, self._over, self._paths = view, over, paths
         self._known: set[str] | None = None
         self._has_spoken = False
@@ -68,13 +69,14 @@ class Sources:
         if self._view.is_limited and not all(paths):
             by_id = await self._paths()
             paths = [path or by_id.get(_id_of(chunk), "") for path, chunk in zip(paths, chunks, strict=True)]
-        # An index is as good as what it tells of.
+        # An index is as good as what its lines tell of.
         indexes = [(path, chunk) for path, chunk in zip(paths, chunks, strict=True) if names.is_index(path)]
-        listed = {one for path, chunk in indexes for one in names.listed_in_index(path, _text_of(chunk))}
-        sources = {*paths, *listed}
-        if len(listed) > _LISTED_AT_MOST or not all(map(self._view.sees, sources)):
+        lines = [names.listed_in_index(path, line) for path, chunk in indexes for line in _text_of(chunk).split("\n")]
+        listed = {one for told in lines for one in told}
+        if len(listed) > _LISTED_AT_MOST or not all(map(self._view.sees, {*paths, *listed})):
             raise NotTheirs
-        if not live and await self._over(sources):
+        over = set() if live else await self._over(paths, listed)
+        if over & set(paths) or any(told and told <= over for told in lines):
             raise NotTheirs
         self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
 

@@ -242,10 +242,10 @@ class Brain:
         verdict = await self._services.upstream.verdict(call)
         return Way(verdict.route(step.via).name, step.how, tuple(missing))
 
-    async def dialect(self, call: Call) -> tuple[str, str]:
-        """Which dialect the platform speaks, and what that leaves open."""
+    async def dialect(self, call: Call) -> tuple[str, tuple[str, ...]]:
+        """Which dialect the platform speaks, and what to expect of such a platform."""
         dialect = (await self._services.upstream.examine(call)).dialect
-        return dialect.name, dialect.caveat
+        return dialect.name, dialect.caveats
 
     async def without_brains(self, call: Call) -> str:
         """What is said of a platform that has no brains; nothing where it has."""

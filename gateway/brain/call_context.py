@@ -91,6 +91,9 @@ class CallContext(StepContext):
     def finds(self, path: str) -> bool:
         return self._services.upstream.finds(path)
 
+    def writes_index(self) -> bool:
+        return self._services.upstream.writes_index()
+
     async def vet(self, url: str) -> None:
         if self._services.vet is not None:
             await self._services.vet(url)

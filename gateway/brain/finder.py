@@ -56,16 +56,33 @@ class Finder:
         # Even where nothing was left out: a total counts what was not asked for, too.
         return without_totals(answer, key, answer[key][:wanted])
 
-    async def ended(self, call: Call, paths: Iterable[str]) -> set[str]:
-        """Which of these notes have expired, were replaced, or are gone. Only those are read that may be."""
-        mortal = [path for path in paths if names.may_end(path)]
+    async def ended(self, call: Call, paths: Iterable[str], told_of: Iterable[str] = ()) -> set[str]:
+        """Which of these notes, and of those that an index tells of, have expired, were replaced, or are gone."""
+        gone = await self._gone(call, set(told_of))
+        # Only those are read that may have ended.
+        mortal = [path for path in {*paths, *told_of} - gone if names.may_end(path)]
         if not mortal:
-            return set()
+            return gone
         served_by = call.served_by
         reads = [partial(self._run, call, "read_note", {"brain": call.brain, "path": path}) for path in mortal]
         bodies = dict(zip(mortal, (answer["body"] for answer in await in_parallel(reads)), strict=True))
         call.served_by = served_by
-        return {path for path, body in bodies.items() if body is None or not notes.open_note(body).is_live}
+        return gone | {path for path, body in bodies.items() if body is None or not notes.open_note(body).is_live}
+
+    async def _gone(self, call: Call, paths: set[str]) -> set[str]:
+        """Which of these notes are not there any more; all of them where the platform does not say what is."""
+        if not paths:
+            return set()
+        served_by = call.served_by
+        try:
+            listed = await self._run(call, "list_notes", {"brain": call.brain, "dir": "memory"})
+        except GatewayError as error:
+            if error.code != "not_implemented":
+                raise
+            return paths
+        call.served_by = served_by
+        there = {str(item.get("path")) for item in listed.get("items") or [] if isinstance(item, dict)}
+        return {path for path in paths - there if not names.is_unlisted(path)}
 
     async def search_instead(self, call: Call, brain: str | None, query: Args) -> JsonObject:
         """A search, where the platform's answer to the same question may not be passed on."""

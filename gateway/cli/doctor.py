@@ -72,7 +72,8 @@ def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
         _verdict(report),
-        *([f"But: {report['caveat']}"] if report["caveat"] else []),
+        *(["", "What to expect of such a platform"] if report["caveats"] else []),
+        *(f"  - {caveat}" for caveat in report["caveats"]),
     ]
 
 

@@ -200,8 +200,8 @@ class Settings(BaseSettings):
     allowed_origins: Origins = Field((), description="Origins of web pages that may call, comma-separated.")
     fetch: Literal["on", "off"] = Field(
         "on",
-        description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, "
-        "and for the embedded brain.",
+        description="Whether the gateway may fetch pages itself: where a platform cannot ingest by URL, or might "
+        "overwrite one page with another, as daemons do; and for the embedded brain.",
     )
     fetch_allow: Networks = Field(
         (),

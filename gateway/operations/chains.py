@@ -9,7 +9,17 @@ from typing import Final
 
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
-from gateway.operations.steps import brains, documents, extraction, finding, ingesting, memos, note_writes, sessions
+from gateway.operations.steps import (
+    brains,
+    documents,
+    extraction,
+    finding,
+    index_files,
+    ingesting,
+    memos,
+    note_writes,
+    sessions,
+)
 from gateway.operations.steps.finding import in_agent_scope, is_sorted
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -60,7 +70,7 @@ _SEARCH: Final[Chain] = (
         run=finding.search_and_arrange,
         how="searched there, put in order here",
     ),
-    Step(Op.SEARCH),
+    Step(Op.SEARCH, run=finding.search),
 )
 _REMEMBER: Final[Chain] = (
     Step(Op.CREATE_DOCUMENT, run=documents.by_record),
@@ -194,7 +204,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "remove_note": (Step(Op.DELETE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.remove),),
     "find_memos": (Step(Op.FIND_MEMOS, run=memos.find), *_as_notes((Step(Op.SEARCH),))),
     "record_memo": (Step(Op.RECORD_MEMO, run=memos.record), *_as_notes(_KEEP_NOTE)),
-    "consolidate": (Step(Op.CONSOLIDATE), Step(Op.COMPILE, how="compiled instead")),
+    "consolidate": (Step(Op.CONSOLIDATE, run=index_files.consolidate), Step(Op.COMPILE, how="compiled instead")),
 }
 
 

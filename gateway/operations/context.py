@@ -50,6 +50,10 @@ class StepContext(Protocol):
         """Whether search ever finds what is stored at a path."""
         ...
 
+    def writes_index(self) -> bool:
+        """Whether the platform writes index files of notes when it consolidates."""
+        ...
+
     async def vet(self, url: str) -> None:
         """Refuse a URL that nobody may be sent to.
 

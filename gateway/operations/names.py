@@ -29,6 +29,7 @@ _RESERVED_TREES = re.compile(
     re.IGNORECASE,
 )
 _INDEX = re.compile(r"memory/(.+/)?memory\.md", re.IGNORECASE)
+_INDEXED_TREE = re.compile(r"memory/(global|project/[^/]+)/")
 _BETWEEN_PATHS = re.compile(r"[\s()\[\]<>`*:,]+")
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
@@ -210,10 +211,30 @@ def is_index(path: str) -> bool:
     return _INDEX.fullmatch(path.removeprefix("/")) is not None
 
 
-def listed_in_index(path: str, text: str) -> set[str]:
-    """The notes that an index names, by its own folder."""
+def listed_in_index(path: str, line: str) -> set[str]:
+    """The notes that a line of an index names, by its own folder."""
     folder = path.removeprefix("/").rpartition("/")[0]
-    return {f"{folder}/{word.removeprefix('./')}" for word in _BETWEEN_PATHS.split(text) if word.endswith(".md")}
+    # As `- [Title](name.md)`, or as `- name.md: …`; a name may have spaces in it.
+    link = line.partition("](")[2].partition(")")[0]
+    first = line.removeprefix("- ").partition(".md:")[0] + ".md" if ".md:" in line else ""
+    named = (*_BETWEEN_PATHS.split(line), link, first)
+    return {f"{folder}/{word.removeprefix('./')}" for word in named if word.endswith(".md")}
+
+
+def is_unlisted(path: str) -> bool:
+    """Whether a list of documents may leave it out although it is there: platforms take such names for their own."""
+    return "/_" in path
+
+
+def index_of(path: str) -> str | None:
+    """The index that may tell of a note: one for what is global, and one for each project."""
+    tree = _INDEXED_TREE.match(path)
+    return f"{tree[0]}MEMORY.md" if tree is not None and path.endswith(".md") and not is_index(path) else None
+
+
+def mark(path: str) -> str:
+    """What no note has but the one at this path."""
+    return digest(["note", path])[:12]
 
 
 def project_folder(project: str, org: str | None = None) -> str:
@@ -252,8 +273,9 @@ def actor_folder(actor: str) -> str:
     return f"{made}-project" if made in _DEVICE_NAMES else made
 
 
-def file_name(stem: str, body: bytes) -> str:
-    return f"{slug(stem, empty='file')}-{hashlib.sha256(body).hexdigest()[:12]}"
+def file_name(stem: str, body: bytes, *, length: int = 77) -> str:
+    """A name that only this file has, of so many characters at most."""
+    return f"{slug(stem, empty='file', length=length - 13)}-{hashlib.sha256(body).hexdigest()[:12]}"
 
 
 def checksum(content: str) -> str:

@@ -35,8 +35,10 @@ _OWN: Final = (
     *("name", "description", "created", "modified", "via", "digest"),
     *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
     *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
-    *("dead_nodes", "target", "location", "to", "entity", "relation", "deletedAt", "isLatestVersion"),
+    *("dead_nodes", "target", "location", "to", "entity", "relation", "deletedAt", "isLatestVersion", "brains_mark"),
 )
+# Where a note says how its body ends.
+_MARK_FIELD: Final = "brains_mark"
 _UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*)$", re.MULTILINE)
 _UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"\n]*)\][ \t]*\r?$", re.MULTILINE)
 # Where a field of a block begins: what is indented, a list or a comment belongs to the field before.
@@ -164,7 +166,7 @@ def render(document: Args, moment: str) -> bytes:
 def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
     """A note of ours with these fields; None leaves one out. What others wrote in the front matter of before stays."""
     ours = {"via": MARK, **{key: value for key, value in fields.items() if value is not None}}
-    kept = "" if before is None else "".join(_others(before.head, {"via", *fields}))
+    kept = "" if before is None else "".join(_others(before.head, {"via", _MARK_FIELD, *fields}))
     body = _with_front(_dump(ours) + kept, content)
     # What others wrote may fit no block but the one it was written for.
     return (
@@ -172,6 +174,26 @@ def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = N
         if not kept or open_note(body).front.get("digest") == ours.get("digest")
         else _with_front(_dump(ours), content)
     )
+
+
+def set_apart(body: bytes, path: str) -> bytes:
+    """A note of ours with an end of its own: of notes whose bodies are equal, some platforms find only one.
+
+    The end is a comment, which a reader of markdown does not see, and which `parse` takes off again.
+    """
+    if not path.endswith(".md") or not body.startswith(_FENCE.encode()):
+        return body
+    before = parse(body)
+    if _MARK_FIELD in before.front:
+        # A copy of another note.
+        body = _with_front("".join(_others(before.head, {_MARK_FIELD})), before.content)
+    mark = names.mark(path)
+    return f"{_FENCE}{_dump({_MARK_FIELD: mark})}".encode() + body[len(_FENCE) :] + f"\n\n{_ending(mark)}\n".encode()
+
+
+def without_mark(text: str, path: str) -> str:
+    """The body of the note at a path, as a platform shows it, without the end that sets it apart."""
+    return _unmarked(text, names.mark(path)) if text.rstrip().endswith("-->") else text
 
 
 def parse(body: bytes) -> Note:
@@ -206,7 +228,19 @@ def _own_front(text: str) -> Note | None:
     if closing is None or len(head) > _FRONT_LENGTH or (front := _front(head)) is None:
         return None
     gap = _LINE_END.match(text, closing.end())
-    return Note(text[gap.end() if gap else closing.end() :], front, head)
+    content = text[gap.end() if gap else closing.end() :]
+    mark = _text(front.get(_MARK_FIELD))
+    return Note(content if mark is None else _unmarked(content, mark), front, head)
+
+
+def _unmarked(content: str, mark: str) -> str:
+    """Content without its mark, to the letter; platforms that tidy up trim the space around both."""
+    trimmed = content.rstrip()
+    return trimmed.removesuffix(_ending(mark)).removesuffix("\n\n") if trimmed.endswith(_ending(mark)) else content
+
+
+def _ending(mark: str) -> str:
+    return f"<!-- {mark} -->"
 
 
 def _front(head: str) -> JsonObject | None:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 
 from gateway.operations.table import JsonObject
 
@@ -24,6 +25,13 @@ _COMMON = frozenset(
         "more most much only other over please really same should some such tell than thank thanks that their them "
         "then there these they thing things this those through very want well were what when where which while will "
         "with would your"
+    )
+)
+
+_SMALL = frozenset(
+    _WORD.findall(
+        "a an and are as at be but by can did do does for had has how i if in is it its me my no not of on or our so "
+        "the to us was we who why you"
     )
 )
 
@@ -106,6 +114,25 @@ def blend(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], sess
         if _session_of(hit) == session_id:
             scores[key] *= _SAME_SESSION_BOOST
     return sorted(({**hit, "score": scores[key]} for key, hit in hits.items()), key=score_of, reverse=True)
+
+
+def without_small_words(query: str) -> str:
+    """The words of a query that say what it is about; all of them where none does."""
+    telling = [word for word in _WORD.findall(query.lower()) if word not in _COMMON and word not in _SMALL]
+    return " ".join(telling) or query
+
+
+def interleave(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> list[JsonObject]:
+    """Two lists of hits as one, by turns, the first of the first list first: scores of two searches do not compare.
+
+    A score that would rise again on the way down is lowered to that of the hit before.
+    """
+    turns = [hit for pair in zip_longest(one, other) for hit in pair if hit is not None]
+    lowest, mixed = float("inf"), []
+    for hit in turns:
+        lowest = min(lowest, score_of(hit))
+        mixed.append({**hit, "score": lowest})
+    return mixed
 
 
 def lexical_score(query: str, text: str) -> float:

@@ -141,7 +141,8 @@ class Op(StrEnum):
     INGEST_FILE = "ingest_file", Effect.STORE, _INGEST, _RESULT, "files as they are", Probe.EMPTY
     # What is text already, under a name of our choice: such a platform reads no PDF and overwrites.
     INGEST_TEXT = "ingest_text", Effect.STORE, _INGEST_SAME, _RESULT, "files as text", Probe.EMPTY
-    INGEST_URL = "ingest_url", Effect.STORE, _INGEST, _RESULT, "ingest by URL", Probe.EMPTY
+    # By a platform that keeps every page. One that names pages by their headings overwrites, and is not asked to.
+    INGEST_URL = "ingest_url", Effect.STORE, _INGEST, _RESULT, "ingest by URL that keeps every page", Probe.EMPTY
     APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, _NOTES, "sessions"
     LIST_MESSAGES = "list_messages", Effect.READ, _READ, _DOCUMENT, "list messages", Probe.NEVER
     CLOSE_SESSION = "close_session", Effect.CHANGE, _STAGE, _RESULT, "sessions"

@@ -104,6 +104,11 @@ class Upstream:
         known = self._detector.known
         return known is None or known.dialect.finds(path)
 
+    def writes_index(self) -> bool:
+        """Whether the platform writes index files when it consolidates, as far as is known."""
+        known = self._detector.known
+        return known is not None and known.dialect.writes_index
+
     async def send(self, call: Call, op: Op, args: Args) -> Reply:
         """One operation, one answer.
 

@@ -5,6 +5,7 @@ Each bug puts all that it can get hold of into the words of its exception.
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 CRASH = "crash-here"
@@ -14,10 +15,12 @@ HEADER = "x-crash"
 def main() -> None:
     os.environ |= {"FASTMCP_LOG_ENABLED": "false", "FASTMCP_CHECK_FOR_UPDATES": "off"}
     from gateway.cli import main
+    from tests.web import web_on
 
     _break_the_brain()
     _break_the_endpoint()
-    main.main(sys.argv[1:])
+    with web_on(pages) if (pages := os.environ.get("TEST_PAGES")) else nullcontext():
+        main.main(sys.argv[1:])
 
 
 def _break_the_brain() -> None:

@@ -184,6 +184,8 @@ def gateway(directory: Path, mode: str) -> Iterator[Run]:
             "BRAINS_CALLS_PER_SECOND": "1000",
             **settings_of(inbound, outbound, directory, issuer),
         }
+        if platform.pages:
+            settings["TEST_PAGES"] = platform.pages
         process = Process(settings, directory / "stderr.txt", "tests.canaries.crashing")
         stack.enter_context(running(process))
         http = stack.enter_context(httpx.Client(trust_env=False, timeout=30))

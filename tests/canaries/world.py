@@ -12,7 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +23,7 @@ from gateway.app.embedded import convert_in_child
 from gateway.operations import scopes
 from tests.daemons.fake import FakeDaemon, Script, T
 from tests.served import Era, listening, messages_of, raw_call
+from tests.web import web_on
 
 PUBLIC_URL = "https://brains.example"
 AUDIENCE = f"{PUBLIC_URL}/mcp"
@@ -71,6 +72,8 @@ class Recording:
 
     app: ASGIApp
     url: str = ""
+    pages: str = ""
+    """A web server with the page, where the platform fetches none itself."""
     seen: list[Seen] = field(default_factory=list)
     answer_with: ASGIApp | None = None
     """What answers instead, while it is set."""
@@ -98,16 +101,21 @@ async def _page(url: str) -> Page:
     return Page(url, "text/plain", b"Otters hold hands while they sleep.")
 
 
+async def _web(_request: Request) -> PlainTextResponse:
+    return PlainTextResponse("Otters hold hands.")
+
+
 @contextmanager
 def recorded_platform(dialect: str, directory: Path, *more: str) -> Iterator[Recording]:
     """A platform of either kind, with the brain that the callers use, and perhaps more."""
     if dialect == "daemon":
         memories: list[dict[str, Any]] = [{"filename": "tea.md", "name": "Tea", "content": "Tea.", "type": "user"}]
         llm = Script(tokens=["Otters ", "sleep."], memories=memories)
-        daemon = FakeDaemon(T, llm=llm, pages={PAGE_URL: ("text/plain", b"Otters hold hands.")})
+        daemon = FakeDaemon(T, llm=llm)
         daemon.state.brains |= {brain: {} for brain in (BRAIN, *more)}
         recording = Recording(daemon.app())
-        with listening(recording) as recording.url:
+        web = Starlette(routes=[Route("/{name}", _web)])
+        with listening(recording) as recording.url, listening(web) as recording.pages, web_on(recording.pages):
             yield recording
         return
     store = Store.open(directory / "platform")

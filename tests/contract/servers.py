@@ -55,13 +55,15 @@ def check_command(
     return asyncio.run(checked())
 
 
-def stdio_command(served: Served, surface: str, brain: str | None = None) -> str:
-    """The command of a gateway over stdio, on the same data or platform as one over HTTP."""
+def stdio_command(served: Served, surface: str, brain: str | None = None, pages: str | None = None) -> str:
+    """The command of a gateway over stdio, on the same data or platform as one over HTTP; `pages` is its web."""
     settings = {"BRAINS_LOG_LEVEL": "error", "BRAINS_DATA_DIR": str(served.data_dir), "MEMOAI_PROJECT": "contract"}
     if served.upstream_url:
         settings["BRAINS_UPSTREAM_URL"] = served.upstream_url
     if brain:
         settings["BRAINS_DEFAULT_BRAIN"] = brain
     settings["BRAINS_INGEST_ROOTS"] = str(served.root)
+    if pages:
+        settings["TEST_PAGES"] = pages
     words = " ".join(f"{name}={value}" for name, value in settings.items())
-    return f"env {words} {sys.executable} -m gateway stdio --surface {surface}"
+    return f"env {words} {sys.executable} -m {'tests.web' if pages else 'gateway'} stdio --surface {surface}"

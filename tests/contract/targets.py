@@ -9,7 +9,10 @@ from typing import Any
 
 import httpx
 import yaml
-from starlette.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.case import Case
@@ -25,6 +28,15 @@ TOKEN = "a-test-token"
 # A public address and no name: nobody looks it up, and the platforms of tests have the page themselves.
 PAGE = "https://93.184.216.34/tea"
 PAGE_TYPE, PAGE_BODY = "text/html", b"<h1>Tea</h1><p>Leaves, and water.</p>"
+
+
+def page_app() -> ASGIApp:
+    """A web server that has the page."""
+
+    async def page(_request: Request) -> Response:
+        return Response(PAGE_BODY, media_type=PAGE_TYPE)
+
+    return Starlette(routes=[Route("/tea", page)])
 
 
 async def fetch(url: str) -> Page:

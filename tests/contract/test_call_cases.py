@@ -12,11 +12,11 @@ from contract import case
 from contract.call import CallCase
 from contract.rpc import HANDSHAKE, MODERN
 from tests.contract.servers import check_calls, check_command, stdio_command
-from tests.contract.targets import PAGE, PAGE_BODY, PAGE_TYPE, failures, reference_app
+from tests.contract.targets import PAGE, failures, page_app, reference_app
 from tests.daemons.fake import BRAIN, FakeDaemon, T
 from tests.gateway.conftest import TALK, structured
-from tests.gateway.ingest.internet import PUBLIC, Internet, page
 from tests.served import Served, listening, serving
+from tests.web import web_on
 
 EVERY = case.load_calls()
 SURFACES = ["memory", "kv", "team", "being", "memo"]
@@ -44,19 +44,24 @@ class Gateway:
 
     served: Served
     brain: str
+    pages: str | None
+    """The web of it, where the platform fetches no page itself."""
 
 
 @pytest.fixture(scope="module")
 def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     root, data = tmp_path_factory.mktemp("files"), tmp_path_factory.mktemp("data")
     with ExitStack() as stack:
+        pages = None
         if request.param == "reference platform":
             app = stack.enter_context(reference_app(token=None))
         else:
-            app = FakeDaemon(T, llm=TALK, pages={PAGE: (PAGE_TYPE, PAGE_BODY)}).app()
+            app = FakeDaemon(T, llm=TALK).app()
+            pages = stack.enter_context(listening(page_app()))
+            stack.enter_context(web_on(pages))
         platform = stack.enter_context(listening(app))
         served = stack.enter_context(serving(data, root, upstream_url=platform))
-        yield Gateway(served, asyncio.run(new_brain(served)))
+        yield Gateway(served, asyncio.run(new_brain(served)), pages)
 
 
 async def new_brain(served: Served, name: str = "For the contract") -> str:
@@ -74,26 +79,13 @@ def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: st
         path = "/mcp" if surface == "memory" else f"/{surface}/mcp/{gateway.brain}"
         done = check_calls(served.url + path, EVERY, wire=wire, page=PAGE, folder=served.root)
     else:
-        command = stdio_command(served, surface, None if surface == "memory" else gateway.brain)
+        command = stdio_command(served, surface, None if surface == "memory" else gateway.brain, gateway.pages)
         done = check_command(command, EVERY, wire=wire, page=PAGE, folder=served.root)
     assert failures(done) == {}
     assert done.target.surface == surface
     assert done.target.session.version == wire
     assert len(done.results) == len([one for one in EVERY if one.surface == surface])
     assert {one.case.id for one in done.results if one.outcome != "passed"} == set()
-
-
-def test_a_page_is_fetched_here_where_the_platform_fetches_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other result that a page may have, from an internet that is one page."""
-    internet = Internet({PAGE: page(PAGE_BODY, PAGE_TYPE)})
-    monkeypatch.setattr("gateway.app.gateway.Fetcher", lambda **options: internet.fetcher(**options))
-    daemon = FakeDaemon(T, llm=TALK).without(f"POST {BRAIN}/ingest/url")
-    with listening(daemon.app()) as platform, serving(tmp_path, None, upstream_url=platform) as served:
-        done = check_calls(f"{served.url}/mcp", case.selected(EVERY, ["mcp/memory/ingest_url"]), page=PAGE)
-    assert {one.outcome for one in done.results} == {"passed"}
-    assert PUBLIC in internet.connected
 
 
 def test_a_consolidation_that_no_platform_makes_is_not_supported(tmp_path: Path) -> None:

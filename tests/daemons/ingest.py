@@ -58,7 +58,7 @@ async def ingest_url(state: State, request: Request, brain: str) -> Response:
         raise Refused(500, f"fetch {url}: fetch failed")
     kind, content = state.pages[url]
     name = f"{slug_of(url)[:64]}.md"
-    return await stored(state, brain, content, name=name, title=url, kind=kind, source=url)
+    return await stored(state, brain, content, name=name, title="", kind=kind, source=url)
 
 
 def is_private(host: str) -> bool:
@@ -78,9 +78,10 @@ async def stored(
     if traits.converts:
         text = converted(content, name, kind)
         kept = text.encode()
-    if traits.slug_of == "title":
-        slug = slug_of(title or " ".join(kept.decode("utf-8", "replace").split()[:6])) or digest[:12]
-    path = f"raw/documents/{slug}.md"
+    is_page_by_url = source is not None and traits.page_name == "url"
+    if (traits.slug_of == "title" or source is not None) and not is_page_by_url:
+        slug = slug_of(title or first_words(kept.decode("utf-8", "replace"))) or digest[:12]
+    path = f"raw/documents/{slug[: traits.slug_length].rstrip('-')}.md"
     state.write(brain, path, kept)
     reply: dict[str, Any] = {
         "documentId": f"{brain}:{digest[:16]}" if traits.slug_of == "path" else digest[:16],
@@ -94,6 +95,12 @@ async def stored(
     elif source is not None and traits.slug_of == "title":
         reply["source"] = source
     return JSONResponse(reply)
+
+
+def first_words(text: str) -> str:
+    """The first heading, else the first line that says something."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return next((line for line in lines if line.startswith("# ")), lines[0] if lines else "")[:120]
 
 
 def converted(content: bytes, name: str, kind: str) -> str:

@@ -198,9 +198,13 @@ def search(files: Files, query: str, top: int, filters: dict[str, Any], traits: 
         kinds = sum(1 for word in asked if word in found)
         if kinds:
             matches[path] = (kinds, sum(found.count(word) for word in asked))
-    ranked = sorted(matches, key=lambda path: matches[path], reverse=True)[:top]
+    ranked = sorted(matches, key=lambda path: matches[path], reverse=True)
+    if traits.drops_equal_bodies:
+        bodies = {path: " ".join(notes[path].body.lower().split()) for path in ranked}
+        first = {body: path for path, body in reversed(bodies.items())}
+        ranked = [path for path in ranked if first[bodies[path]] == path]
     if ranked:
-        return [ranked_chunk(path, notes[path], rank) for rank, path in enumerate(ranked)]
+        return [ranked_chunk(path, notes[path], rank) for rank, path in enumerate(ranked[:top])]
     if not traits.scans_plainly:
         return []
     needle = query.strip().lower()

@@ -11,18 +11,12 @@ from pathlib import Path
 import httpx
 
 PROGRAM = Path(__file__).parents[1] / "peers" / "node_modules" / ".bin" / "memory"
-PAGES = Path(__file__).parents[1] / "peers" / "pages.cjs"
 START_SECONDS, STOP_SECONDS = 60.0, 10.0
 
 
 @contextmanager
-def running_daemon(
-    root: Path, *, llm_url: str | None = None, token: str | None = None, pages_url: str | None = None
-) -> Iterator[str]:
-    """The daemon on a free loopback port, with its files under `root`.
-
-    `llm_url` is where `/v1` of its model is; `pages_url` is where it finds the pages of http://pages.example.
-    """
+def running_daemon(root: Path, *, llm_url: str | None = None, token: str | None = None) -> Iterator[str]:
+    """The daemon on a free loopback port, with its files under `root`. `llm_url` is where `/v1` of its model is."""
     if not PROGRAM.exists():
         raise RuntimeError("the daemon is not installed: run `npm install` in tests/peers")
     root.mkdir(parents=True, exist_ok=True)
@@ -35,7 +29,7 @@ def running_daemon(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=environment(root, llm_url, token) | pages_of(pages_url),
+            env=environment(root, llm_url, token),
         ) as process,
     ):
         try:
@@ -60,10 +54,6 @@ def environment(root: Path, llm_url: str | None, token: str | None) -> dict[str,
         base = llm_url.rstrip("/").removesuffix("/v1")
         clean |= {"JB_LLM_PROVIDER": "openai", "JB_LLM_BASE_URL": base, "JB_LLM_API_KEY": "scripted"}
     return clean
-
-
-def pages_of(pages_url: str | None) -> dict[str, str]:
-    return {} if pages_url is None else {"PAGES_URL": pages_url, "NODE_OPTIONS": f"--require {PAGES}"}
 
 
 def wait_until_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

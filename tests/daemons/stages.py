@@ -184,8 +184,12 @@ async def consolidate(state: State, request: Request, brain: str) -> Response:
             # What is no JSON is let pass; what is too large is not.
             if "exceeds" in refused.detail:
                 raise
+    # An index tells of the notes as they were before.
+    texts = index_texts(state, brain)
+    stale = marked_stale(state, brain) if traits.consolidates == "ops" else []
+    rewritten = [*stale, *(path for path, text in texts.items() if is_written(state, brain, path, text))]
     if traits.consolidates == "ops":
-        ops = [{"kind": "rewrite", "path": path} for path in rewritten(state, brain)]
+        ops = [{"kind": "rewrite", "path": path} for path in rewritten]
         return JSONResponse({"merged": 0, "deleted": 0, "promoted": 0, "ops": ops, "errors": []})
     report: dict[str, Any] = {"mode": "quick", "episodesReviewed": 0, "heuristicsUpdated": 0, "indexRebuilt": True}
     if traits.consolidates == "camel":
@@ -194,30 +198,65 @@ async def consolidate(state: State, request: Request, brain: str) -> Response:
     return JSONResponse({**pascal, "Duration": 1_000_000, "Errors": None if traits.null_lists else []})
 
 
-def rewritten(state: State, brain: str) -> list[str]:
-    """T marks notes that are 90 days old as stale, and writes an index of the global memory."""
-    files, changed, lines = state.files(brain), [], []
+def notes_in(state: State, brain: str, folder: str) -> dict[str, Note]:
+    """The notes in a folder and below it, newest first."""
+    files = state.files(brain)
     notes = {
         path: read_note(content.decode("utf-8", "replace"))
         for path, (content, _) in files.items()
-        if path.startswith("memory/global/") and path.endswith(".md") and not path.endswith("/MEMORY.md")
+        if path.startswith(folder) and path.endswith(".md") and not path.endswith("/MEMORY.md")
     }
-    for path in sorted(notes, key=lambda path: (-observed(notes[path], files[path][1]), path)):
-        note, stale = notes[path], time.time() - observed(notes[path], files[path][1]) >= STALE.total_seconds()
-        if stale and "stale" not in note.tags:
+    return {
+        path: notes[path] for path in sorted(notes, key=lambda path: (-observed(notes[path], files[path][1]), path))
+    }
+
+
+def is_stale(state: State, brain: str, path: str, note: Note) -> bool:
+    return time.time() - observed(note, state.files(brain)[path][1]) >= STALE.total_seconds()
+
+
+def marked_stale(state: State, brain: str) -> list[str]:
+    """T marks notes of the global memory that are 90 days old."""
+    changed = []
+    for path, note in notes_in(state, brain, "memory/global/").items():
+        if is_stale(state, brain, path, note) and "stale" not in note.tags:
             tags = ", ".join([*note.tags, "stale"])
             matter = {**note.matter, "tags": f"[{tags}]", "stale_since": now_text()}
             head = "\n".join(["---", *(f"{key}: {value}" for key, value in matter.items()), "---"])
             state.write(brain, path, f"{head}\n\n{note.body.strip()}\n".encode(), "consolidate")
             changed.append(path)
-        first = next((line.strip() for line in note.body.split("\n") if line.strip()), "memory note")
-        summary = note.matter.get("description") or first
-        lines.append(f"- {path.removeprefix('memory/global/')}: {summary}{' [stale]' if stale else ''}")
-    index, text = "memory/global/MEMORY.md", ("\n".join(lines) + "\n").encode()
-    if files.get(index, (b"", 0.0))[0] != text:
-        state.write(brain, index, text, "consolidate")
-        changed.append(index)
     return changed
+
+
+def index_texts(state: State, brain: str) -> dict[str, bytes]:
+    """The index files of the daemon."""
+    folders = ["memory/global/"]
+    if state.traits.index_of == "folders":
+        parts = [path.split("/") for path in state.files(brain) if path.startswith("memory/project/")]
+        folders += sorted({"/".join(part[:3]) + "/" for part in parts if len(part) > 3})
+    return {f"{folder}MEMORY.md": index_text(state, brain, folder).encode() for folder in folders}
+
+
+def is_written(state: State, brain: str, path: str, text: bytes) -> bool:
+    """Whether that took anything."""
+    if state.files(brain).get(path, (b"", 0.0))[0] == text:
+        return False
+    state.write(brain, path, text, "consolidate")
+    return True
+
+
+def index_text(state: State, brain: str, folder: str) -> str:
+    lines = []
+    for path, note in notes_in(state, brain, folder).items():
+        name = path.removeprefix(folder)
+        if state.traits.index_of == "tree":
+            first = next((line.strip() for line in note.body.split("\n") if line.strip()), "memory note")
+            stale = " [stale]" if is_stale(state, brain, path, note) else ""
+            lines.append(f"- {name}: {note.matter.get('description') or first}{stale}\n")
+        elif "/" not in name:
+            told = note.matter.get("description") or note.matter.get("type") or "no description"
+            lines.append(f"- [{note.matter.get('name') or name.removesuffix('.md')}]({name}) — {told}\n")
+    return "".join(lines)
 
 
 def observed(note: Note, fallback: float) -> float:

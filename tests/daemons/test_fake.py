@@ -22,7 +22,9 @@ FILES = {
     "notes/e.md": b"Noted tea.",
 }
 TEA, ALPHA, AGENT, GENERATED, WIKI, NOTED = FILES
+INDEX = "memory/global/MEMORY.md"
 PAGES = {"http://127.0.0.1/": ("text/plain", b"A page."), "https://pages.test/": ("text/html", b"<p>A page.</p>")}
+TOLD_OF = "- [Tea](tea.md) — no description"
 Look = Callable[[httpx.Response], Any]
 
 
@@ -106,6 +108,10 @@ def paths(*names: str) -> Look:
     return lambda response: sorted(item["path"] for item in at(*names)(response) or [])
 
 
+def indexes(response: httpx.Response) -> list[str]:
+    return [path for path in paths("ops")(response) if path.endswith("/MEMORY.md")]
+
+
 def first_key(response: httpx.Response) -> str:
     return str(next(iter(response.json())))
 
@@ -128,6 +134,7 @@ FAILING, PROSE = Script(fails=True), Script(prose=True)
 TOLD = {"messages": [{"role": "user", "content": "I prefer tea."}], "sessionId": "s"}
 ASKED = {"question": "wiki"}
 DOCUMENTS = f"{B}/documents"
+PAGE = post("ingest/url", {"url": "https://pages.test/"})
 HTML = ingest("p.html", "<p>Hi</p>", contentType="text/html", title="T")
 
 # The switch, its other value, a request, what to look at, and what is seen with the value of T and with the other.
@@ -248,6 +255,15 @@ ASKING: list[Row] = [
 INGESTING: list[Row] = [
     ("pascal_replies", True, HTML, first_key, "documentId", "DocumentID"),
     ("slug_of", "title", HTML, at("path"), "raw/documents/p-html.md", "raw/documents/t.md"),
+    (
+        "slug_length",
+        7,
+        ingest("a-long-name", "x"),
+        at("path"),
+        "raw/documents/a-long-name.md",
+        "raw/documents/a-long.md",
+    ),
+    ("page_name", "text", PAGE, at("path"), "raw/documents/https-pages-test-md.md", "raw/documents/p-a-page-p.md"),
     ("converts", True, ingest("a.bin", "x"), status, 200, 500),
     ("empty_ingest", 500, post("ingest/file"), status, 400, 500),
     ("blocks_private", True, post("ingest/url", {"url": "http://127.0.0.1/"}), status, 200, 500),
@@ -264,10 +280,19 @@ STAGES: list[Row] = [
     ("bad_slug", "refused", post("remember", {"note": "n", "slug": "../../evil"}), status, 201, 500),
     ("consolidates", "camel", post("consolidate"), first_key, "merged", "mode"),
     ("consolidates", "pascal", post("consolidate"), first_key, "merged", "Mode"),
+    ("index_of", "folders", post("consolidate"), indexes, [INDEX], [INDEX, "memory/project/alpha/MEMORY.md"]),
 ]
 ROWS = [*ROUTING, *REFUSALS, *STORE, *FINDING, *ASKING, *INGESTING, *STAGES]
 # These show in how several requests get along; their tests are below.
-OVERLAPS = {"batch_atomic", "batch_appends_race", "puts_collide", "put_collisions", "write_seconds", "block_seconds"}
+OVERLAPS = {
+    "drops_equal_bodies",
+    "batch_atomic",
+    "batch_appends_race",
+    "puts_collide",
+    "put_collisions",
+    "write_seconds",
+    "block_seconds",
+}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}"[:40])
@@ -279,6 +304,35 @@ async def test_a_switch_changes_what_it_says(row: Row) -> None:
 
 def test_every_switch_has_a_test() -> None:
     assert {row[0] for row in ROWS} | OVERLAPS == {switch.name for switch in fields(Traits)}
+
+
+@pytest.mark.parametrize(("traits", "found"), [(T, [ALPHA, "memory/project/beta/a.md"]), (G, [ALPHA])])
+async def test_of_equal_bodies_one_is_shown(traits: Traits, found: list[str]) -> None:
+    daemon = daemon_with(traits)
+    daemon.brains["b"]["memory/project/beta/a.md"] = (b"---\nname: Beta\n---\n\nalpha  tea.\n", 1_700_000_000.5)
+    sent = search("alpha", pathPrefix="memory/project/")
+    async with client_of(daemon) as client:
+        answer = await client.post(sent.path, json=sent.json)
+    assert paths("chunks")(answer) == found
+
+
+@pytest.mark.parametrize(("traits", "line"), [(T, "- tea.md: Green tea."), (Y, TOLD_OF), (G, TOLD_OF)])
+async def test_an_index_tells_of_notes_after_a_consolidation(traits: Traits, line: str) -> None:
+    daemon = daemon_with(traits)
+    async with client_of(daemon) as client:
+        await client.post(f"{B}/consolidate", json={})
+        found = await client.post(f"{B}/search", json={"query": "tea"})
+    assert line in daemon.brains["b"][INDEX][0].decode()
+    assert INDEX in paths("chunks")(found)
+
+
+@pytest.mark.parametrize("traits", [Y, G], ids=lambda traits: traits.name)
+async def test_two_pages_of_one_heading_overwrite_each_other(traits: Traits) -> None:
+    daemon = daemon_with(traits)
+    daemon.state.pages = {f"https://{n}.test/": ("text/markdown", f"# Tea\n\n{n}".encode()) for n in range(2)}
+    async with client_of(daemon) as client:
+        answers = [(await client.post(f"{B}/ingest/url", json={"url": url})).json() for url in daemon.state.pages]
+    assert len({answer.get("path") or answer["Path"] for answer in answers}) == 1
 
 
 @pytest.mark.parametrize(("atomic", "kept"), [(True, False), (False, True)])

@@ -115,6 +115,8 @@ class Traits:
     """The filter project lets through whatever is in no project at all."""
     scans_plainly: bool = True
     """When the index has nothing, files are scanned for the query as one string, and tags are not looked at."""
+    drops_equal_bodies: bool = False
+    """Of hits whose bodies are equal, without front matter, capitals and space, only the first is shown."""
     recall: Literal["scored", "picked"] = "scored"
     """T scores by text; Y and G let the LLM pick, so nothing comes without a useful one."""
 
@@ -134,7 +136,11 @@ class Traits:
     pascal_replies: bool = False
     """Ingest answers in PascalCase."""
     slug_of: Literal["path", "title"] = "path"
-    """The stored name comes from the path given, or from the title or first words."""
+    """The stored name comes from the path given, or from the title, the first heading or the first line."""
+    slug_length: int | None = None
+    """So many characters a stored name has at most."""
+    page_name: Literal["url", "text"] = "url"
+    """A page is named by its URL, or by its heading or first line, so that two pages may have one name."""
     converts: bool = False
     """PDF and HTML become text, and unknown binaries are refused; otherwise raw bytes are stored."""
     empty_ingest: int = 400
@@ -164,7 +170,10 @@ class Traits:
     bad_slug: Literal["accepted", "refused"] = "accepted"
     """`../../evil` as a slug of remember: written where it leads, or 500."""
     consolidates: Literal["ops", "camel", "pascal"] = "ops"
-    """The shape of the report; T also marks old notes as stale and writes an index."""
+    """The shape of the report; T also marks old notes as stale."""
+    index_of: Literal["tree", "folders"] = "tree"
+    """What `MEMORY.md` tells of after a consolidation: all notes below memory/global/, or the notes that are directly
+    in it; in the second case each project has such a file too. It is a hit like any other note."""
 
 
 # The TypeScript daemon, `memory serve` of the npm package @jeffs-brain/memory.
@@ -210,6 +219,8 @@ Y = replace(
     failed_llm_is_ok=False,
     no_cache="no-store",
     slug_of="title",
+    slug_length=60,
+    page_name="text",
     converts=True,
     tolerates_roles=True,
     rule_extracts=False,
@@ -218,6 +229,7 @@ Y = replace(
     reflect_writes=False,
     bad_slug="refused",
     consolidates="camel",
+    index_of="folders",
 )
 
 # The Go daemon of the same project.
@@ -251,6 +263,7 @@ G = replace(
     snake_trace=False,
     strict_ints=True,
     scope_leaks=False,
+    drops_equal_bodies=True,
     pascal_replies=True,
     empty_ingest=500,
     blocks_private=True,

@@ -15,6 +15,7 @@ from mcp_types import TextContent
 
 from gateway.brain.brain import Brain
 from gateway.ingest.files import Roots
+from gateway.ingest.web_page import Page
 from gateway.mcp.run import tools_of
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.kv.schema import PutInput
@@ -196,7 +197,7 @@ WRITES = {
             lambda brain: {"brain": brain, "url": URL},
             _document(lambda _path, body: PAGE in body),
             f"POST {_BRAIN}/documents/ingest/url",
-            f"POST {_BRAIN}/ingest/url",
+            _PUT,
         ),
         Write("say", "memory_extract", _extract(session_id=SESSION), _messages, _MESSAGE, _APPEND),
         Write("say_last", "memory_extract", _extract(session_id=SESSION), _messages, _MESSAGE, _APPEND, 3),
@@ -285,13 +286,17 @@ async def gateway(
         return Endpoint(proxy.url)
 
     upstream = Upstream((world.dialect,), endpoint, deadlines=patience)
-    brain = Brain(upstream, roots=Roots((root,)), default=brain_slug)
+    brain = Brain(upstream, roots=Roots((root,)), fetch=_fetched, default=brain_slug)
     try:
         async with Client(FastMCP("faults", tools=[*tools_of(Memory(brain)), *tools_of(Kv(brain))])) as client:
             yield client
     finally:
         await brain.close(5)
         await upstream.close()
+
+
+async def _fetched(url: str) -> Page:
+    return Page(url, "text/markdown", PAGE)
 
 
 async def called(client: Client[Any], tool: str, arguments: dict[str, Any]) -> CallToolResult:

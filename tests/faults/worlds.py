@@ -121,6 +121,6 @@ def world(name: str, folder: Path) -> Iterator[World]:
         finally:
             store.close()
         return
-    daemon = FakeDaemon(DAEMONS[name], llm=Script(), pages={URL: ("text/markdown", PAGE)})
+    daemon = FakeDaemon(DAEMONS[name], llm=Script())
     with listening(daemon.app()) as url:
         yield DaemonWorld(daemon, url, name)

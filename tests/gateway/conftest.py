@@ -11,11 +11,16 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 from mcp_types import TextContent
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from tests.daemons.fake import FakeDaemon, G, Script, T, Y
 from tests.gateway.ingest.internet import Internet, record_dialling
 from tests.served import Era, Served, listening, serving
 from tests.tiers import by_tier
+from tests.web import web_on
 
 DAEMONS = {"T": T, "Y": Y, "G": G}
 # The canonical platform by every way in, and every make of the daemon.
@@ -82,6 +87,7 @@ def platforms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platforms]:
     """A gateway in front of each platform, started when it is first asked for."""
     running: dict[str, Served] = {}
     with ExitStack() as stack:
+        web = stack.enter_context(listening(Starlette(routes=[Route("/{path:path}", _page)])))
 
         def started(name: str) -> Served:
             if name not in running:
@@ -90,10 +96,15 @@ def platforms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platforms]:
                 if name != "embedded":
                     daemon = FakeDaemon(DAEMONS[name], llm=TALK)
                     upstream["upstream_url"] = stack.enter_context(listening(daemon.app()))
-                running[name] = stack.enter_context(serving(data, root, **upstream))
+                with web_on(web):
+                    running[name] = stack.enter_context(serving(data, root, **upstream))
             return running[name]
 
         yield started
+
+
+async def _page(_request: Request) -> PlainTextResponse:
+    return PlainTextResponse("Otters hold hands while they sleep.")
 
 
 @pytest.fixture(scope="session")
@@ -109,11 +120,6 @@ class Agent:
     brain: str
     platform: str
     served: Served
-
-    @property
-    def finds_everything(self) -> bool:
-        """Whether its search looks at every note: two makes of the daemon index some trees alone."""
-        return self.platform not in {"Y", "G"}
 
     async def __call__(self, tool: str, **arguments: Any) -> CallToolResult:
         """Call a tool on the own brain, whatever comes of it."""

@@ -30,7 +30,7 @@ from gateway.surfaces.memo.surface import Memo
 from gateway.upstream.credentials import Endpoint
 from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.pipeline import Upstream
-from tests.daemons.fake import BRAIN, FakeDaemon, Script, T
+from tests.daemons.fake import FakeDaemon, Script, T, Y
 from tests.served import listening
 
 PAGE = Path(__file__).parents[2] / "docs" / "platforms.md"
@@ -38,7 +38,7 @@ BEGIN, END = "<!-- requests: generated -->", "<!-- requests: end -->"
 URL = "https://example.com/otters"
 NOTE = "# Otters\n\nOtters hold hands while they sleep."
 SAID = [{"role": "user", "content": "I prefer tea."}, {"role": "assistant", "content": "Noted."}]
-COLUMNS = ("platform", "daemon", "daemon, no ingest by URL")
+COLUMNS = ("platform", "daemon", "daemon that searches a part")
 
 Do = Callable[[Brain, Call], Awaitable[object]]
 
@@ -102,8 +102,10 @@ CASES: dict[str, Do] = {
     "`memory_ingest_file`": ingest_file("otters.txt"),
     "`memory_ingest_file`, again": ingest_file("otters.txt"),
     "`memory_ingest_url`": lambda brain, call: brain.ingest_url(call, "b", URL),
-    "`memory_consolidate`": lambda brain, call: brain.serve(call, "b", "consolidate", {}),
+    "`memory_ingest_url`, again": lambda brain, call: brain.ingest_url(call, "b", URL),
     "`memory_ask`": ask,
+    "`memory_consolidate`": lambda brain, call: brain.serve(call, "b", "consolidate", {}),
+    "`memory_ask` that draws on an index of notes": ask,
     "`jettson_memory_put`": put("Otters"),
     "`jettson_memory_put`, again": put("Otters"),
     "`jettson_memory_put` of another value": put("Seals"),
@@ -143,10 +145,7 @@ def platform(dialect: str, folder: Path) -> Iterator[Counted]:
         return
     script = Script(memories=[{"filename": "tea.md", "name": "Tea", "content": "Tea.", "type": "user"}])
     script.reflection = {"outcome": "success", "summary": "Tea.", "shouldRecordEpisode": True}
-    daemon = FakeDaemon(T, llm=script, pages={URL: ("text/plain", NOTE.encode())})
-    if dialect != "daemon":
-        daemon.without(f"POST {BRAIN}/ingest/url")
-    yield Counted(daemon.app())
+    yield Counted(FakeDaemon(T if dialect == "daemon" else Y, llm=script).app())
 
 
 async def fetched_there(url: str) -> PlatformPage:

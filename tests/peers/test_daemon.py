@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from starlette.responses import HTMLResponse
 
 from tests.daemons.llm import Script, ScriptedLLM
 from tests.daemons.real import running_daemon
@@ -18,8 +19,9 @@ from tests.peers.test_typescript_clients import driven
 from tests.served import Era, Served, listening, serving
 from tests.test_pins import PIN
 from tests.upstreams import Scripted
+from tests.web import web_on
 
-PAGE = "<html><body><h1>Herons</h1><p>Herons stand on one leg.</p></body></html>"
+PAGE = "<html><body><h1>Birds</h1><p>{name} stand on one leg.</p></body></html>"
 TOKENS = ["Otters ", "hold ", "hands ", "while ", "they ", "sleep."]
 SAID = [
     {"role": "user", "content": "I prefer green tea."},
@@ -34,6 +36,12 @@ class Stage:
     served: Served
     daemon_url: str
     script: Script | None
+    pages_url: str
+
+    def connect(self, transport: str, era: Era) -> Client[Any]:
+        if transport == "http":
+            return self.served.over_http(era)
+        return self.served.over_stdio(era, TEST_PAGES=self.pages_url)
 
 
 @pytest.fixture(params=["no model", "scripted model"])
@@ -41,13 +49,13 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     script = None if request.param == "no model" else talkative()
     with ExitStack() as stack:
         llm_url = None if script is None else stack.enter_context(listening(ScriptedLLM(script).app()))
-        pages = Scripted({"GET /herons": lambda _request: page()})
-        pages_url = stack.enter_context(listening(pages.app()))
-        daemon = stack.enter_context(running_daemon(tmp_path / "daemon", llm_url=llm_url, pages_url=pages_url))
+        pages = Scripted({"GET /herons": lambda _: page("herons"), "GET /egrets": lambda _: page("egrets")})
+        stack.enter_context(web_on(pages_url := stack.enter_context(listening(pages.app()))))
+        daemon = stack.enter_context(running_daemon(tmp_path / "daemon", llm_url=llm_url))
         root = tmp_path / "files"
         root.mkdir()
         served = stack.enter_context(serving(tmp_path / "data", root, upstream_url=daemon))
-        yield Stage(served, daemon, script)
+        yield Stage(served, daemon, script, pages_url)
 
 
 def talkative() -> Script:
@@ -72,15 +80,13 @@ def talkative() -> Script:
     return Script(tokens=TOKENS, delay=0.1, memories=[memory], reflection=reflection)
 
 
-def page() -> Any:
-    from starlette.responses import HTMLResponse
-
-    return HTMLResponse(PAGE)
+def page(name: str) -> HTMLResponse:
+    return HTMLResponse(PAGE.format(name=name))
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("stdio", "legacy")])
 async def test_eleven_tools_of_eleven_work(stage: Stage, transport: str, era: Era) -> None:
-    async with stage.served.connect(transport, era) as client:
+    async with stage.connect(transport, era) as client:
         worked = {name async for name in working_tools(client, stage)}
     assert worked == {tool["name"] for tool in PIN}
     assert len(worked) == 11
@@ -111,9 +117,15 @@ async def working_tools(client: Client[Any], stage: Stage) -> Any:
     assert (await good("memory_ingest_file", path="trains.txt"))["reused"] is True
     assert (await good("memory_search", query="Vienna"))["hits"][0]["path"] == ingested["path"]
     yield "memory_ingest_file"
-    heron = await good("memory_ingest_url", url="http://pages.example/herons")
-    assert (heron["path"], heron["outcome"]) == ("server", "stored")
-    assert (await good("memory_search", query="herons"))["hits"][0]["path"] == heron["result"]["path"]
+    birds = [await good("memory_ingest_url", url=f"http://pages.example/{name}") for name in ("herons", "egrets")]
+    assert [(bird["path"], bird["outcome"]) for bird in birds] == [("fallback", "stored")] * 2
+    found = (await good("memory_search", query="leg"))["hits"]
+    assert {hit["path"]: hit["content"] for hit in found} == {
+        bird["document"]["path"]: f"# Birds\n\n{name} stand on one leg."
+        for bird, name in zip(birds, ("herons", "egrets"), strict=True)
+    }
+    again = await good("memory_ingest_url", url="http://pages.example/herons")
+    assert again["document"]["reused"] is True
     yield "memory_ingest_url"
     said = await good("memory_extract", session_id="Talk", messages=SAID)
     assert [message["content"] for message in said["messages"]] == [message["content"] for message in SAID]

@@ -79,3 +79,19 @@ async def test_a_note_edited_on_disk_is_read_and_its_fields_kept(served: tuple[S
         assert [entry["content"].strip() for entry in found["entries"]] == ["By hand."]
         await good(client, "memory_remember", content="Second.", type="constraint", scope="global", key="edited")
         assert "reviewed-by: ann" in note.read_text(encoding="utf-8")
+
+
+async def test_what_is_forgotten_after_a_consolidation_stands_in_no_file(served: tuple[Served, Path]) -> None:
+    """The daemon copies the titles of notes to an index, and the first words of this one are its title."""
+    gateway, folder = served
+    everything = gateway.over_http("modern", "/mcp/peers")
+    async with gateway.over_http("modern", "/team/mcp/peers") as team, everything as all_:
+        said = {"content": "The codename is Bluebird.", "type": "decision", "scope": "global"}
+        entry = await good(team, "memory_remember", **said)
+        await good(all_, "memory_consolidate")
+        assert "Bluebird" in (folder / "home/brains/peers/memory/global/MEMORY.md").read_text(encoding="utf-8")
+        await good(team, "memory_forget", id=entry["id"])
+        found = await good(all_, "memory_search", query="Bluebird")
+    assert found["hits"] == []
+    notes = (folder / "home/brains/peers/memory").rglob("*.md")
+    assert not any("Bluebird" in note.read_text(encoding="utf-8") for note in notes)

@@ -59,7 +59,7 @@ async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
         if (stored := await _find_note(context, document)) is not None:
             return {**stored, "reused": True}
         moment = notes.now()
-        body = notes.render(document, moment)
+        body = notes.set_apart(notes.render(document, moment), path)
         args = {"brain": brain, "path": path, "body": body, "writes": {path: body}, "reason": "remember"}
 
         async def send() -> JsonObject:

@@ -127,7 +127,7 @@ def _memory(memory: JsonObject, session_id: str, tree: str) -> tuple[str, bytes]
     tags = memory.get("tags")
     front = {"type": str(memory.get("type") or "memory"), "session_id": session_id, "source": "extract"}
     note = {"title": title, "content": content, "tags": [str(t) for t in tags] if isinstance(tags, list) else []}
-    return path, notes.render({**note, "front": front}, notes.now())
+    return path, notes.set_apart(notes.render({**note, "front": front}, notes.now()), path)
 
 
 async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes]) -> None:

@@ -1,8 +1,12 @@
 """Searching where the platform's own search does not do all of it."""
 
+import asyncio
+from functools import partial
+
 from gateway.operations import notes, ranking
 from gateway.operations.context import StepContext
-from gateway.operations.errors import GatewayError
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.parallel import in_parallel
 from gateway.operations.steps.documents import read
 from gateway.operations.steps.session_log import read_log
 from gateway.operations.table import Args, JsonObject, Op
@@ -10,6 +14,7 @@ from gateway.operations.table import Args, JsonObject, Op
 _DEFAULT_TOP_K = 10
 _OVER_FETCH, _MOST_FETCHED = 4, 100
 _SCANNED_NOTES, _SCANNED_BYTES = 100, 4 * 1024 * 1024
+_AGENT_NOTES = "memory/agent"
 
 
 def is_sorted(query: Args) -> bool:
@@ -21,11 +26,25 @@ def in_agent_scope(query: Args) -> bool:
     return query.get("scope") == "agent"
 
 
+async def search(context: StepContext, query: Args) -> JsonObject:
+    """By the platform's search; where its index lacks the agent's notes, those are looked through beside it."""
+    if not _lacks_agent_notes(context, query):
+        return await context.send(Op.SEARCH, query)
+    scanning = asyncio.ensure_future(_scan_agent_notes(context, query))
+    try:
+        answer = await context.send(Op.SEARCH, query)
+        by_words = await scanning
+    finally:
+        scanning.cancel()
+    top_k = query.get("top_k") or _DEFAULT_TOP_K
+    return {**answer, "hits": ranking.interleave(hits_of(answer), by_words)[:top_k]} if by_words else answer
+
+
 async def search_and_arrange(context: StepContext, query: Args) -> JsonObject:
     """A search whose index lacks a namespace, or that knows no order but its own."""
     top_k = query.get("top_k") or _DEFAULT_TOP_K
     more = min(top_k * _OVER_FETCH, _MOST_FETCHED) if is_sorted(query) else top_k
-    answer = await context.send(Op.SEARCH, {**query, "top_k": more})
+    answer = await search(context, {**query, "top_k": more})
     hits = hits_of(answer)
     listed: list[JsonObject] | None = None
     if not hits and in_agent_scope(query):
@@ -36,6 +55,20 @@ async def search_and_arrange(context: StepContext, query: Args) -> JsonObject:
         changed = {str(item.get("path")): item.get("mtime") for item in listed}
         hits = ranking.sort_hits(hits, changed, str(query["sort"]))
     return {**answer, "hits": hits[:top_k]}
+
+
+def _lacks_agent_notes(context: StepContext, query: Args) -> bool:
+    """Whether a search that means all notes, or those of every namespace, would not find those of agents."""
+    means_them = query.get("scope") in {None, "all"} and not query.get("tree")
+    return means_them and not context.finds(f"{_AGENT_NOTES}/note.md")
+
+
+async def _scan_agent_notes(context: StepContext, query: Args) -> list[JsonObject]:
+    telling = {**query, "scope": "agent", "query": ranking.without_small_words(str(query["query"]))}
+    try:
+        return await _scan(context, telling, await _list_notes(context, telling))
+    except Absent:
+        return []
 
 
 async def recall_in_session(context: StepContext, query: Args) -> JsonObject:
@@ -53,8 +86,7 @@ async def recall_with_log(context: StepContext, query: Args) -> JsonObject:
     top_k = query.get("top_k") or _DEFAULT_TOP_K
     plain = {key: query.get(key) for key in ("brain", "query", "scope", "exclude", "include")} | {"top_k": top_k}
     log = await read_log(context, brain, session_id)
-    search = search_and_arrange(context, plain) if in_agent_scope(plain) else context.send(Op.SEARCH, plain)
-    found = hits_of(await search)
+    found = hits_of(await (search_and_arrange if in_agent_scope(plain) else search)(context, plain))
     if said_before := ranking.salient(log.messages):
         # Without the query: with it, both searches would find the same in much the same order.
         of_session = hits_of(await context.send(Op.SEARCH, {**plain, "query": said_before}))
@@ -73,25 +105,42 @@ def hits_of(answer: JsonObject) -> list[JsonObject]:
 async def _list_notes(context: StepContext, query: Args) -> list[JsonObject]:
     scope = query.get("scope")
     directory = f"memory/{scope}" if scope not in {None, "all"} else ""
-    items = (await context.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})).get("items") or []
-    return [item for item in items if isinstance(item, dict) and not item.get("is_dir")]
+    try:
+        listed = await context.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})
+    except GatewayError as error:
+        # A folder that is not there.
+        if error.code != "not_found":
+            raise
+        listed = {}
+    return [item for item in listed.get("items") or [] if isinstance(item, dict) and not item.get("is_dir")]
 
 
 async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
     """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words."""
-    left, hits = _SCANNED_BYTES, []
     newest_first = sorted(listed, key=lambda item: ranking.moment(item.get("mtime")), reverse=True)
-    for item in [item for item in newest_first if str(item.get("path")).endswith(".md")][:_SCANNED_NOTES]:
+    scanned = [item for item in newest_first if str(item.get("path")).endswith(".md")][:_SCANNED_NOTES]
+    left, chosen, untold = _SCANNED_BYTES, [], []
+    for item in scanned:
         path, size = str(item["path"]), item.get("size")
-        if (size if isinstance(size, int) else 1) > left:
-            continue
-        body = await read(context, str(query["brain"]), path) or b""
-        left -= len(body)
-        note = notes.parse(body)
-        score = ranking.lexical_score(str(query["query"]), f"{note.title or ''} {note.content}")
-        if score > 0:
-            hits.append({"score": score, "path": path, "content": note.content, "brain_id": query["brain"]})
-    return sorted(hits, key=ranking.score_of, reverse=True)
+        if not isinstance(size, int):
+            untold.append(path)
+        elif size <= left:
+            left -= size
+            chosen.append(path)
+    reading = [partial(read, context, str(query["brain"]), path) for path in chosen]
+    bodies = dict(zip(chosen, await in_parallel(reading), strict=True))
+    for path in untold:
+        if left > 0:
+            bodies[path] = await read(context, str(query["brain"]), path)
+            left -= len(bodies[path] or b"")
+    hits = [_match(query, path, body) for path, body in bodies.items() if body is not None]
+    return sorted((hit for hit in hits if hit["score"] > 0), key=ranking.score_of, reverse=True)
+
+
+def _match(query: Args, path: str, body: bytes) -> JsonObject:
+    note = notes.parse(body)
+    score = ranking.lexical_score(str(query["query"]), f"{note.title or ''} {note.content}")
+    return {"score": score, "path": path, "content": note.content, "brain_id": query["brain"]}
 
 
 async def ask(context: StepContext, args: Args) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Files and pages on platforms that take what they are given: no PDF is read there, and equal names overwrite."""
+"""Files and pages, by platforms that know them again, and by those where equal names overwrite each other."""
 
 import hashlib
 from dataclasses import replace
@@ -11,26 +11,35 @@ from gateway.operations.steps.certainty import make_certain, make_certain_by_ask
 from gateway.operations.table import Args, JsonObject, Op, Upload
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
+# Some cut names here: what tells one file from another must not be cut off.
+_NAME_LENGTH = 60
 
 
 async def ingest_as_text(context: StepContext, args: Args) -> JsonObject:
     """A file, read here where the platform would store its bytes, under a name that only this file has."""
     upload: Upload = args["upload"]
-    sha256 = hashlib.sha256(upload.body).hexdigest()
-    name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body)
+    known = {"hash": hashlib.sha256(upload.body).hexdigest()}
+    name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body, length=_NAME_LENGTH)
     path = f"raw/documents/{name}.md"
-    if (known := await _find_ingested(context, str(args["brain"]), path)) is not None:
-        return {**known, "hash": sha256, "reused": True}
-    text = replace(upload, name=name)
-    if b"\0" in upload.body and upload.content_type not in _CONVERTED:
-        raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
+    # Of two calls with one file, the second finds what the first has stored.
+    async with context.alone(path):
+        if (stored := await _find_ingested(context, str(args["brain"]), path)) is not None:
+            return {**stored, **known, "reused": True}
+        text = await _as_text(context, replace(upload, name=name))
+
+        async def send() -> JsonObject:
+            return await context.send(Op.INGEST_TEXT, {**args, "upload": text})
+
+        stored = await make_certain(send, lambda: _find_ingested(context, str(args["brain"]), path))
+    return {**stored, **known, "reused": False}
+
+
+async def _as_text(context: StepContext, upload: Upload) -> Upload:
     if upload.content_type in _CONVERTED:
-        text = replace(text, content_type="text/markdown", body=await _text_of(context, upload))
-
-    async def send() -> JsonObject:
-        return await context.send(Op.INGEST_TEXT, {**args, "upload": text})
-
-    return {**await make_certain(send, lambda: _find_ingested(context, str(args["brain"]), path)), "hash": sha256}
+        return replace(upload, content_type="text/markdown", body=await _text_of(context, upload))
+    if b"\0" in upload.body:
+        raise GatewayError("validation_error", "The file is neither text nor PDF: there is nothing in it to search.")
+    return upload
 
 
 async def ingest_by_platform(context: StepContext, args: Args) -> JsonObject:

@@ -1,14 +1,16 @@
 """Notes of ours: read, changed, moved and removed, so that the same change again is the same."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from gateway.operations import notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Doubt, GatewayError, Unsure
-from gateway.operations.notes import Change, Draft
+from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.steps.certainty import look_again, make_certain, make_certain_once, repeatable
 from gateway.operations.steps.documents import PUT_BYTES, read, write
+from gateway.operations.steps.index_files import drop_note
 from gateway.operations.table import Args, JsonObject, Op
 
 # So often a note is looked at again that somebody else has made meanwhile.
@@ -25,8 +27,16 @@ async def keep_by_record(context: StepContext, args: Args) -> JsonObject:
 
 
 async def keep_by_put(context: StepContext, args: Args) -> JsonObject:
-    """By a platform that keeps bytes alone."""
-    return await _keep(context, args, _put)
+    """By a platform that keeps bytes alone. Several notes may say the same, and each shall be found."""
+    change: Change = args["change"]
+
+    def change_apart(before: Note | None) -> Draft | None:
+        if (draft := change(before)) is None:
+            return None
+        aside = {path: notes.set_apart(body, path) for path, body in draft.aside.items()}
+        return replace(draft, body=notes.set_apart(draft.body, str(args["path"])), aside=aside)
+
+    return await _keep(context, {**args, "change": change_apart}, _put)
 
 
 async def _keep(
@@ -133,8 +143,10 @@ async def _move_for_certain(context: StepContext, args: Args, send: Callable[[],
             if error.code != "not_found":
                 raise
             moved = bool(await look())
-        if moved and args.get("change") is not None:
-            await _change_moved(context, brain, to, args["change"])
+        if moved:
+            await drop_note(context, brain, path)
+            if args.get("change") is not None:
+                await _change_moved(context, brain, to, args["change"])
     return {"moved": moved}
 
 
@@ -163,11 +175,13 @@ async def remove(context: StepContext, args: Args) -> JsonObject:
 
     async with context.alone(path):
         try:
-            return {"removed": await make_certain(send, look)}
+            removed = await make_certain(send, look)
         except GatewayError as error:
             if error.code != "not_found":
                 raise
             return {"removed": False}
+    await drop_note(context, brain, path)
+    return {"removed": removed}
 
 
 async def size_and_time(context: StepContext, args: Args) -> JsonObject:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.operations.errors import GatewayError, StreamBroken
+from gateway.operations.notes import without_mark
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 from gateway.upstream.dialects.citations import LOOKED_AT, Span, find_span
 from gateway.upstream.dialects.dialect import Body, Dialect, Frames, Route
@@ -20,6 +21,27 @@ _CITED_AT_MOST: Final = 100
 _NO_TIME: Final = "0001-"
 # What the makes that index only a part of a brain do index.
 _INDEXED_TREES: Final = ("memory/global/", "memory/project/", "wiki/", "raw/documents/", "raw/lme/", "raw/.sources/")
+
+_PAGES: Final = (
+    "Pages are fetched by the gateway: such a daemon may store two pages under one name, and the second overwrites the "
+    "first."
+)
+_INDEXES: Final = (
+    "Consolidating there may write index files (MEMORY.md). The gateway leaves them out of results, and takes notes "
+    "that are forgotten out of them."
+)
+_STAND_IN: Final = (
+    'Without a language model there, memory_ask may answer all the same, with nothing but "ok". memory_extract and '
+    "memory_reflect then find nothing, or fail after the answer."
+)
+_PARTLY_INDEXED: Final = (
+    "Its search may hold a part of the brain alone. The gateway looks through the newest notes below memory/agent/ "
+    "itself; memory_ask does not draw on them, and what lies outside the searched folders is searchable: false."
+)
+_EQUAL: Final = (
+    "It may show only one of several notes that say the same. So each note that the gateway writes there ends with a "
+    "comment of its own."
+)
 
 
 def _as_brain(args: Args) -> Body:
@@ -48,10 +70,6 @@ def _as_base64(args: Args) -> Body:
     # One make names what it stores by the path, the others by the title.
     names = {"path": upload.name, "title": upload.name}
     return Body(json={**names, "contentType": upload.content_type, "contentBase64": content})
-
-
-def _as_url(args: Args) -> Body:
-    return Body(json={"url": args["url"]})
 
 
 def _as_messages(args: Args) -> Body:
@@ -94,7 +112,7 @@ def _hit(chunk: JsonObject) -> JsonObject:
     content, path = text(chunk, "text") or "", text(chunk, "path") or text(chunk, "document_id")
     if not path:
         raise GatewayError("upstream_error", "The platform's answer has a result without a path.")
-    hit = {**chunk, "content": content, "path": path, "score": number(chunk, "score")}
+    hit = {**chunk, "content": without_mark(content, path), "path": path, "score": number(chunk, "score")}
     hit.pop("text", None)
     return _by_path({**hit, "chunk_id": text(chunk, "chunk_id") or path})
 
@@ -114,7 +132,7 @@ def _ingested(answer: JsonValue, args: Args) -> JsonObject:
     took, chunks = number(said, "took_ms"), number(said, "chunk_count")
     said.pop("took_ms", None)
     counts = {"chunk_count": chunks, "embedded_count": 0}
-    return {"status": "completed", "reused": False, "duration_ms": took, **counts, **said, "path": said["document_id"]}
+    return {"status": "completed", "duration_ms": took, **counts, **said, "path": said["document_id"]}
 
 
 def _memories(answer: JsonValue, args: Args) -> JsonObject:
@@ -200,14 +218,18 @@ _DAEMON = Dialect(
     name="daemon",
     brain_key="brainId",
     finds=_is_markdown,
-    caveat="memory_ask, memory_extract and memory_reflect need a language model there; only memory_ask says so.",
+    writes_index=True,
+    caveats=(
+        "memory_ask, memory_extract and memory_reflect need a language model there; only memory_ask says so.",
+        _PAGES,
+        _INDEXES,
+    ),
     routes={
         Op.LIST_BRAINS: Route("GET", "/v1/brains", lambda _args: Body(), _brains),
         Op.CREATE_BARE_BRAIN: Route("POST", "/v1/brains", _as_brain, _brain),
         Op.SEARCH: Route("POST", BRAIN + "/search", _as_search, _hits),
         Op.ASK: Route("POST", BRAIN + "/ask", _as_question, reframe=_canonical_frames),
         Op.INGEST_TEXT: Route("POST", BRAIN + "/ingest/file", _as_base64, _ingested),
-        Op.INGEST_URL: Route("POST", BRAIN + "/ingest/url", _as_url, _ingested),
         Op.EXTRACT: Route("POST", BRAIN + "/extract", _as_messages, _memories),
         Op.REFLECT: Route("POST", BRAIN + "/reflect", _as_messages, _reflection),
         Op.CONSOLIDATE: Route("POST", BRAIN + "/consolidate", decode=_named),
@@ -216,4 +238,7 @@ _DAEMON = Dialect(
     },
 )
 # One make answers an unknown route with a problem, and indexes every note; the others do neither.
-DAEMON = replace(_DAEMON, plain=replace(_DAEMON, finds=_is_in_indexed_tree))
+DAEMON = replace(
+    _DAEMON,
+    plain=replace(_DAEMON, finds=_is_in_indexed_tree, caveats=(_STAND_IN, _PARTLY_INDEXED, _EQUAL, _PAGES, _INDEXES)),
+)

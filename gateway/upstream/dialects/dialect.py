@@ -105,8 +105,10 @@ class Dialect:
     """The key by which a brain in its list is known."""
     finds: Callable[[str], bool] = lambda _path: True
     """Whether search ever finds what is stored at a path."""
-    caveat: str = ""
-    """What cannot be found out without doing it, for a person."""
+    writes_index: bool = False
+    """Whether consolidating there writes index files, `MEMORY.md`, which go on telling of notes that are gone."""
+    caveats: tuple[str, ...] = ()
+    """What to expect there that cannot be found out without doing it, in sentences for a person."""
     without_brains: str = ""
     """What is said of a platform of this kind, which has no brains; empty where there are brains."""
     wants: str = ""

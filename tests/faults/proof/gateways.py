@@ -52,19 +52,24 @@ def settings(upstream_url: str, directory: Path, deadline: float = DEADLINE_SECO
     }
 
 
-def started(upstream_url: str, directory: Path, deadline: float = DEADLINE_SECONDS) -> Gateway:
-    """A gateway that is on its way; `ready` waits for it."""
+def started(upstream_url: str, directory: Path, deadline: float, pages: str | None) -> Gateway:
+    """A gateway that is on its way; `ready` waits for it. Its pages come from the server that is named."""
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
     with (directory / f"gateway-{port}.log").open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "serve", "--port", str(port)],
-            env={**inherited, "PYTHONPATH": os.getcwd(), **settings(upstream_url, directory, deadline)},
+            [sys.executable, "-m", "tests.web" if pages else "gateway", "serve", "--port", str(port)],
+            env={**inherited, "PYTHONPATH": os.getcwd(), **settings(upstream_url, directory, deadline), **web(pages)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
         )
     return Gateway(process, f"http://127.0.0.1:{port}")
+
+
+def web(pages: str | None) -> dict[str, str]:
+    """Where a gateway of `tests.web` has its pages."""
+    return {} if pages is None else {"TEST_PAGES": pages}
 
 
 def ready(gateway: Gateway) -> Gateway:
@@ -81,10 +86,14 @@ def ready(gateway: Gateway) -> Gateway:
 
 @contextmanager
 def gateways(
-    count: int, upstream_url: str, directory: Path, deadline: float = DEADLINE_SECONDS
+    count: int,
+    upstream_url: str,
+    directory: Path,
+    deadline: float = DEADLINE_SECONDS,
+    pages: str | None = None,
 ) -> Iterator[Sequence[Gateway]]:
     """So many gateways, all ready."""
-    running = [started(upstream_url, directory, deadline) for _ in range(count)]
+    running = [started(upstream_url, directory, deadline, pages) for _ in range(count)]
     try:
         yield [ready(gateway) for gateway in running]
     finally:

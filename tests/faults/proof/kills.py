@@ -140,8 +140,8 @@ def killed(name: str, each: int, seed: int) -> Judgement:
         )
         stage = stack.enter_context(STAGES[name](directory))
         # Nothing stalls here: who gives up a call on a busy machine would tell of the machine.
-        (survivor,) = stack.enter_context(gateways(1, stage.url, directory, PATIENT_SECONDS))
-        young = stack.enter_context(nursery(directory))
+        (survivor,) = stack.enter_context(gateways(1, stage.url, directory, PATIENT_SECONDS, stage.pages))
+        young = stack.enter_context(nursery(directory, stage.pages))
         lanes = []
         for _ in range(LANES):
             trap = Trap()

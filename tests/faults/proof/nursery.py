@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.daemons.real import free_port
-from tests.faults.proof.gateways import PATIENT_SECONDS, settings
+from tests.faults.proof.gateways import PATIENT_SECONDS, settings, web
+from tests.web import web_on
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ class Nursery:
 
 
 @contextmanager
-def nursery(directory: Path) -> Iterator[Nursery]:
+def nursery(directory: Path, pages: str | None = None) -> Iterator[Nursery]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BRAINS_", "JB"))}
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.proof.nursery"],
-        env={**inherited, "PYTHONPATH": os.getcwd()},
+        env={**inherited, "PYTHONPATH": os.getcwd(), **web(pages)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -87,6 +88,9 @@ def main() -> None:
     from gateway.cli import main
 
     _import_all()
+    if pages := os.environ.get("TEST_PAGES"):
+        # For as long as it lives.
+        web_on(pages).__enter__()
     # Nobody waits for the children one by one.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:

@@ -33,6 +33,8 @@ class Stage:
     dialect: str
     url: str
     shelf: Shelf
+    pages: str | None = None
+    """A web server with the pages, where the platform fetches none itself."""
     restarts: Callable[[], int] = lambda: 0
 
 
@@ -56,23 +58,23 @@ def published_daemon(directory: Path) -> Iterator[Stage]:
     """The daemon from npm, as a process of its own. It has no language model, so nothing is extracted."""
     with ExitStack() as stack:
         pages = stack.enter_context(listening(Starlette(routes=[Route("/{name}", _paged)])))
-        daemon = stack.enter_context(supervised_daemon(directory / "daemon", pages))
+        daemon = stack.enter_context(supervised_daemon(directory / "daemon"))
         with httpx.Client(trust_env=False, base_url=daemon.url) as http:
             for slug in BRAINS.values():
                 http.post("/v1/brains", json={"brainId": slug}).raise_for_status()
         shelf = DaemonShelf(directory / "daemon" / "home" / "brains")
-        yield Stage("daemon", daemon.url, shelf, lambda: daemon.restarts)
+        yield Stage("daemon", daemon.url, shelf, pages, lambda: daemon.restarts)
 
 
 class Supervised:
     """The daemon, started again whenever it ends: a request that is cut off in its body is the end of it."""
 
-    def __init__(self, root: Path, pages_url: str) -> None:
+    def __init__(self, root: Path) -> None:
         self._log = root / "daemon.log"
         address = f"127.0.0.1:{real.free_port()}"
         self.url, self.restarts = f"http://{address}", 0
         self._command = [str(real.PROGRAM), "serve", "--addr", address, "--root", str(root / "home")]
-        self._environment = real.environment(root, None, None) | real.pages_of(pages_url)
+        self._environment = real.environment(root, None, None)
         self._stopping = threading.Event()
         self._process = self._started()
         self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
@@ -101,9 +103,9 @@ class Supervised:
 
 
 @contextmanager
-def supervised_daemon(root: Path, pages_url: str) -> Iterator[Supervised]:
+def supervised_daemon(root: Path) -> Iterator[Supervised]:
     root.mkdir(parents=True)
-    daemon = Supervised(root, pages_url)
+    daemon = Supervised(root)
     try:
         daemon.start()
         yield daemon

@@ -127,7 +127,7 @@ def written(name: str, count: int, seed: int | None = None, deadline: float = DE
         conversations = list(Workload(seed, directory / "files").conversations(count))
         writes = [write for conversation in conversations for write in conversation]
         with STAGES[setup.stage](directory) as stage, proxying(stage.url, weather.plan) as proxy:
-            with gateways(setup.gateways, proxy.url, directory, deadline) as running:
+            with gateways(setup.gateways, proxy.url, directory, deadline, stage.pages) as running:
                 urls = [gateway.url for gateway in running]
                 _warm(urls)
                 weather.fair = False

@@ -21,9 +21,9 @@ def retrieve(*chunks: Any, **more: Any) -> dict[str, Any]:
     return {"type": "retrieve", "chunks": list(chunks), **more}
 
 
-async def check(view: View, *frames: dict[str, Any]) -> None:
-    async def over(_paths: Iterable[str]) -> set[str]:
-        return set()
+async def check(view: View, *frames: dict[str, Any], gone: Iterable[str] = ()) -> None:
+    async def over(paths: Iterable[str], told_of: Iterable[str]) -> set[str]:
+        return {*paths, *told_of} & set(gone)
 
     async def paths() -> dict[str, str]:
         return {"known": "memory/global/a.md", "hidden": "memory/project/vega/b.md"}
@@ -81,3 +81,18 @@ async def test_an_answer_that_has_begun_is_ended_in_words() -> None:
 async def test_where_there_is_one_tenant_an_answer_need_not_name_its_sources() -> None:
     await check(ONE_TENANT, retrieve(), DELTA, DONE)
     await check(ONE_TENANT, retrieve(HERS, HIDDEN, is_cut=True), DELTA, {"type": "citation", "chunk_id": "c"}, DONE)
+
+
+INDEX = {"chunk_id": "i", "path": "memory/global/MEMORY.md"}
+LINES = "- team/tea.md: Tea\n- [Otters](otters.md) — see readme.md\n"
+
+
+@pytest.mark.parametrize("view", [LIMITED, ONE_TENANT], ids=["limited", "one tenant"])
+async def test_an_index_that_tells_of_a_note_that_is_gone_is_not_drawn_on(view: View) -> None:
+    index = {**INDEX, "content": LINES}
+    await check(view, retrieve(index), DELTA, DONE)
+    # Only named in passing.
+    await check(view, retrieve(index), DELTA, DONE, gone=["memory/global/readme.md"])
+    for gone in ("memory/global/team/tea.md", "memory/global/MEMORY.md"):
+        with pytest.raises(NotTheirs):
+            await check(view, retrieve(index), gone=[gone])

@@ -124,7 +124,7 @@ def test_every_make_of_the_daemon_can_serve_all_tools(tmp_path: Path, traits: Tr
 
 def test_what_is_missing_is_said_tool_by_tool_and_is_an_exit_code(tmp_path: Path) -> None:
     with daemon() as (fake, url):
-        fake.without(f"POST {BRAIN}/consolidate", f"POST {BRAIN}/ingest/url")
+        fake.without(f"POST {BRAIN}/consolidate")
         code, found = report(tmp_path, BRAINS_UPSTREAM_URL=url)
         told = doctor(tmp_path, BRAINS_UPSTREAM_URL=url)
         code_without_fetch, without_fetch = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_FETCH="off")
@@ -135,11 +135,34 @@ def test_what_is_missing_is_said_tool_by_tool_and_is_an_exit_code(tmp_path: Path
     assert "Files      ingested from" in told.stdout
     (by_url,) = [row for row in found["tools"] if row["tool"] == "memory_ingest_url"]
     assert (by_url["route"], by_url["how"]) == ("PUT /v1/brains/{brain}/documents", "fetched here, stored there")
-    assert "ingest by URL" in by_url["missing"]
+    assert "ingest by URL that keeps every page" in by_url["missing"]
     assert "10 of 11 tools can be served." in told.stdout
     assert "1. not_implemented: memory_consolidate cannot be served" in told.stdout
     unserved = [row["tool"] for row in without_fetch["tools"] if not row["served"]]
     assert unserved == ["memory_ingest_url", "memory_consolidate"]
+
+
+@pytest.mark.parametrize("traits", [T, Y, G], ids=lambda traits: traits.name)
+def test_what_to_expect_of_each_make_of_the_daemon_is_said(tmp_path: Path, traits: Traits) -> None:
+    """Of what was not tried, it says what may be."""
+    with daemon(traits) as (fake, url):
+        _, found = report(tmp_path, BRAINS_UPSTREAM_URL=url)
+        told = doctor(tmp_path, BRAINS_UPSTREAM_URL=url).stdout
+    expected = " ".join(found["caveats"])
+    assert all(f"\n  - {caveat}\n" in told for caveat in found["caveats"])
+    assert "Pages are fetched by the gateway" in expected
+    assert "index files (MEMORY.md)" in expected
+    is_plain = traits is not T
+    assert ("only memory_ask says so" in expected) is not is_plain
+    for one in ('with nothing but "ok"', "memory/agent/", "only one of several notes"):
+        assert (one in expected) is is_plain
+    # Nobody was asked a question to find that out.
+    assert "POST /v1/brains/main/ask" not in fake.requests
+
+
+def test_a_platform_that_can_do_everything_has_nothing_to_expect(tmp_path: Path) -> None:
+    _, found = report(tmp_path)
+    assert found["caveats"] == []
 
 
 @pytest.mark.parametrize("dialect", ["platform", "daemon"])

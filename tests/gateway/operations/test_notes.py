@@ -373,3 +373,50 @@ def test_a_record_is_derived_and_always_the_same() -> None:
         "deleted_at": None,
     }
     assert json.loads(json.dumps(record)) == record
+
+
+# Notes that say the same, each with an end of its own.
+
+PATH, OTHER = "memory/global/kv/a.md", "memory/global/kv/b.md"
+
+
+@UNHURRIED
+@given(texts)
+@example("")
+@example("\n\n")
+@example("x\n\n<!-- 0123456789ab -->\n")
+@example(f"x\n\n<!-- {names.mark(PATH)} -->\n")
+def test_a_note_that_is_set_apart_says_the_same_to_the_letter(content: str) -> None:
+    body = notes.set_apart(notes.write(content, {"digest": "d"}), PATH)
+    assert notes.open_note(body).content == content
+    other = notes.set_apart(notes.write(content, {"digest": "d"}), OTHER)
+    assert body.partition(b"---\n\n")[2] != other.partition(b"---\n\n")[2]
+    # What changes it later, and what copies it, sets it apart anew.
+    again = notes.set_apart(notes.write(content + "!", {"digest": "e"}, notes.open_note(body)), OTHER)
+    assert (notes.open_note(again).content, again.count(b"brains_mark")) == (content + "!", 1)
+    assert notes.set_apart(body, PATH) == body
+
+
+@UNHURRIED
+@given(documents)
+def test_a_document_that_is_set_apart_is_known_again(document: dict[str, Any]) -> None:
+    whole = {**document, "metadata": {}}
+    stored = notes.set_apart(notes.render(whole, MOMENT), PATH)
+    assert notes.parse(stored).holds(whole)
+
+
+def test_a_platform_that_tidies_up_leaves_the_end_where_it_is_known() -> None:
+    for content in ("Tea\n", ""):
+        body = notes.set_apart(notes.write(content, {}), PATH).decode()
+        head, _, told = body.partition("---\n\n")
+        assert notes.parse(f"{head}---\n\n{told.strip()}\n".encode()).content.strip() == content.strip()
+
+
+def test_what_no_search_finds_is_left_as_it_is() -> None:
+    body = notes.write("Tea", {})
+    assert notes.set_apart(body, "memory/agent/u-1/a.txt") == body
+    assert notes.set_apart(b"no note", PATH) == b"no note"
+
+
+def test_taking_a_mark_off_takes_linear_time() -> None:
+    assert is_linear(lambda size: notes.without_mark("<!-- " * size + "-->", PATH), 100_000)

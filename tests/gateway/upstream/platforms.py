@@ -40,7 +40,7 @@ BOTH = tuple(DIALECTS.values())
 LIST = "GET /v1/brains"
 BRAIN = "/v1/brains/{brain}"
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD"]
-STAGE_ONE, STAGE_TWO = 25, 12
+STAGE_ONE, STAGE_TWO = 24, 11
 
 Say = Callable[[Request], Response]
 NUMBERS = itertools.count()

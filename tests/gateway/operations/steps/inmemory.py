@@ -77,6 +77,7 @@ class InMemory:
     caller: str = "c0ffee"
     own_tree: str | None = None
     unfindable: tuple[str, ...] = ()
+    indexes: bool = False
     sent: list[tuple[Op, dict[str, Any]]] = field(default_factory=list)
     made: list[Op] = field(default_factory=list)
     """What was done, in order."""
@@ -131,6 +132,9 @@ class InMemory:
 
     def finds(self, path: str) -> bool:
         return not path.startswith(self.unfindable) if self.unfindable else True
+
+    def writes_index(self) -> bool:
+        return self.indexes
 
     async def vet(self, url: str) -> None:
         self.vetted.append(url)

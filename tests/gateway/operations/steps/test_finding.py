@@ -199,6 +199,83 @@ async def test_agent_notes_are_put_in_order_too() -> None:
     assert work.ops.count(Op.LIST_DOCUMENTS) == 2
 
 
+# Where the index lacks them, and all notes are meant.
+
+
+def partly_indexed(*found: JsonObject, **bodies: bytes) -> InMemory:
+    work = searching(*found)
+    work.files = {f"memory/agent/{name}.md": body for name, body in bodies.items()}
+    work.unfindable = ("memory/agent/",)
+    return work
+
+
+@pytest.mark.parametrize("scope", [None, "all"])
+async def test_a_search_for_all_finds_notes_of_agents_too(scope: str | None) -> None:
+    work = partly_indexed(hit("a.md", 0.02), hit("b.md", 0.01), x=b"An otter and otters", y=b"cats")
+    answer = await finding.search(work, query(scope=scope))
+    assert paths(answer) == ["a.md", "memory/agent/x.md", "b.md"]
+    scores = [one["score"] for one in answer["hits"]]
+    assert scores == sorted(scores, reverse=True)
+    assert (answer["query"], answer["took_ms"]) == ("otters", 3)
+    assert work.ops.count(Op.LIST_DOCUMENTS) == 1
+
+
+async def test_a_search_that_finds_nothing_else_finds_notes_of_agents() -> None:
+    assert paths(await finding.search(partly_indexed(x=b"otters"), query())) == ["memory/agent/x.md"]
+
+
+async def test_no_more_is_found_with_notes_of_agents_than_was_asked_for() -> None:
+    work = partly_indexed(hit("a.md"), hit("b.md"), x=b"otters", y=b"otters")
+    assert paths(await finding.search(work, query(top_k=2))) == ["a.md", "memory/agent/x.md"]
+
+
+async def test_small_words_make_no_hit_among_notes_of_agents() -> None:
+    work = partly_indexed(x=b"This is the one for you", y=b"otters")
+    answer = await finding.search(work, {**query(), "query": "what is the age of otters"})
+    assert paths(answer) == ["memory/agent/y.md"]
+
+
+@pytest.mark.parametrize("asked", [{"scope": "global"}, {"scope": "project"}, {"tree": "memory/global/kv/"}], ids=str)
+async def test_a_search_of_something_else_looks_at_no_notes_of_agents(asked: dict[str, str]) -> None:
+    work = partly_indexed(hit("a.md"), x=b"otters")
+    await finding.search(work, query(**asked))
+    assert work.ops == [Op.SEARCH]
+
+
+async def test_an_index_that_holds_all_notes_is_all_that_is_asked() -> None:
+    work = searching(hit("a.md"))
+    work.files = {"memory/agent/x.md": b"otters"}
+    assert (paths(await finding.search(work, query())), work.ops) == (["a.md"], [Op.SEARCH])
+
+
+async def test_without_notes_of_agents_the_answer_is_the_platforms_own() -> None:
+    work = partly_indexed(hit("a.md"))
+    assert await finding.search(work, query()) == {"query": "otters", "hits": [hit("a.md")], "took_ms": 3}
+    assert sorted(work.ops) == sorted([Op.SEARCH, Op.LIST_DOCUMENTS])
+    work.fails(Op.LIST_DOCUMENTS, "not_found")
+    assert paths(await finding.search(work, query())) == ["a.md"]
+    work.lacks = {Op.LIST_DOCUMENTS}
+    assert paths(await finding.search(work, query())) == ["a.md"]
+
+
+async def test_a_list_that_fails_fails_the_search_for_all() -> None:
+    work = partly_indexed(hit("a.md"), x=b"otters").fails(Op.LIST_DOCUMENTS, "timeout")
+    assert (await refusal(finding.search(work, query()))).code == "timeout"
+
+
+async def test_notes_of_agents_are_put_in_order_with_the_others() -> None:
+    work = partly_indexed(hit("a.md"), x=b"otters")
+    work.files["a.md"] = b"x"
+    work.changed = {"a.md": CHANGED["001.md"], "memory/agent/x.md": CHANGED["002.md"]}
+    assert paths(await finding.search_and_arrange(work, query(sort="recency"))) == ["memory/agent/x.md", "a.md"]
+
+
+async def test_a_recall_in_a_session_finds_notes_of_agents_too() -> None:
+    work = partly_indexed(hit("a.md"), x=b"otters")
+    recalled = await finding.recall_with_log(work, query(session_id="s"))
+    assert paths(recalled, "chunks") == ["a.md", "memory/agent/x.md"]
+
+
 # Recalling in a session.
 
 

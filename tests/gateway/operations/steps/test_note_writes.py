@@ -8,7 +8,7 @@ import pytest
 from gateway.operations import notes
 from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.notes import Draft
-from gateway.operations.steps import note_writes
+from gateway.operations.steps import index_files, note_writes
 from gateway.operations.steps.documents import PUT_BYTES
 from gateway.operations.table import JsonObject, Op
 from tests.gateway.operations.steps.inmemory import BRAIN, Fault, InMemory, hurry, refusal
@@ -56,11 +56,15 @@ def recording(work: InMemory) -> InMemory:
 
 @pytest.mark.parametrize("by", [note_writes.keep_by_put, note_writes.keep_by_record])
 async def test_a_note_is_begun_changed_and_left_alone(by: Any) -> None:
+    def kept(content: str) -> bytes:
+        is_put = by is note_writes.keep_by_put
+        return notes.set_apart(body(content), PATH) if is_put else body(content)
+
     work = recording(InMemory())
-    assert await by(work, args(change=to("one"))) == {"body": body("one"), "changed": True}
-    assert await by(work, args(change=to("one"))) == {"body": body("one"), "changed": False}
-    assert await by(work, args(change=to("two"))) == {"body": body("two"), "changed": True}
-    assert work.files == {PATH: body("two")}
+    assert await by(work, args(change=to("one"))) == {"body": kept("one"), "changed": True}
+    assert await by(work, args(change=to("one"))) == {"body": kept("one"), "changed": False}
+    assert await by(work, args(change=to("two"))) == {"body": kept("two"), "changed": True}
+    assert work.files == {PATH: kept("two")}
 
 
 async def test_a_new_note_has_a_record_with_what_is_known_of_it() -> None:
@@ -193,3 +197,95 @@ async def test_the_size_of_nothing_is_none() -> None:
     assert await note_writes.size_and_time(InMemory(), args()) == {}
     with pytest.raises(Absent):
         await note_writes.size_and_time(InMemory(lacks={Op.STAT_DOCUMENT}), args())
+
+
+# Index files, which a platform writes when it consolidates.
+
+INDEX = "memory/global/MEMORY.md"
+A, B = "memory/global/team/a.md", "memory/global/b c.md"
+HIDDEN = b"- being/_digest.md: Digest\n"
+LINES = {A: "- team/a.md: The codename", B: "- [B](b c.md) — Otters", "other": "- o.md: replaces team/a.md.bak"}
+
+
+def indexed(*paths: str) -> InMemory:
+    work = InMemory({path: body(path) for path in paths if path != "other"}, indexes=True)
+    work.files[INDEX] = index_of(*paths)
+    return work
+
+
+def index_of(*paths: str) -> bytes:
+    return "".join(f"{LINES[path]}\n" for path in paths).encode()
+
+
+@pytest.mark.parametrize("gone", [A, B])
+async def test_a_note_that_is_gone_is_in_no_index(gone: str) -> None:
+    left = [path for path in (A, B, "other") if path != gone]
+    work = indexed(A, B, "other")
+    assert await note_writes.remove(work, args(path=gone)) == {"removed": True}
+    assert work.files[INDEX] == index_of(*left)
+    work = indexed(A, B, "other")
+    assert await note_writes.move(work, args(path=gone, to="memory/global/_deleted/x.txt")) == {"moved": True}
+    assert work.files[INDEX] == index_of(*left)
+
+
+async def test_two_who_forget_at_once_leave_neither_line() -> None:
+    work = indexed(A, B, "other")
+    await asyncio.gather(*(note_writes.remove(work, args(path=path)) for path in (A, B)))
+    assert work.files[INDEX] == index_of("other")
+
+
+async def test_a_line_that_another_gateway_brings_back_is_taken_out_again() -> None:
+    work = indexed(A, B, "other")
+    others = [index_of(A, "other")]
+
+    def write(sent: Any) -> JsonObject:
+        work.files[INDEX] = others.pop() if others else sent["body"]
+        return {}
+
+    work.answers[Op.WRITE_DOCUMENT] = write
+    await note_writes.remove(work, args(path=A))
+    assert work.files[INDEX] == index_of("other")
+
+
+@pytest.mark.parametrize("path", [A.replace("/team/", "/_hits/").replace(".md", ".txt"), "memory/agent/a.md", INDEX])
+async def test_where_no_index_tells_of_a_note_none_is_read(path: str) -> None:
+    work = indexed(A)
+    work.files[path] = b"x"
+    await note_writes.remove(work, args(path=path))
+    assert work.ops == [Op.DELETE_DOCUMENT]
+
+
+async def test_a_platform_that_writes_no_index_is_not_asked_for_one() -> None:
+    work = indexed(A)
+    work.indexes = False
+    await note_writes.remove(work, args(path=A))
+    assert work.ops == [Op.DELETE_DOCUMENT]
+
+
+@pytest.mark.parametrize("op", [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT])
+async def test_an_index_that_cannot_be_written_fails_nobody(op: Op) -> None:
+    for fault in ("timeout", "forbidden", Fault(Absent())):
+        work = indexed(A).fails(op, fault)
+        assert await note_writes.remove(work, args(path=A)) == {"removed": True}
+
+
+async def test_what_was_forgotten_while_a_platform_consolidated_is_in_no_index() -> None:
+    def consolidate(_args: Any) -> JsonObject:
+        # It has read the notes before one of them was removed.
+        del work.files[A]
+        work.files[INDEX] = index_of(A, B) + HIDDEN
+        return {"merged": 0}
+
+    work = indexed(A, B)
+    work.answers[Op.CONSOLIDATE] = consolidate
+    work.files["memory/global/b c.md"] = b"x"
+    assert await index_files.consolidate(work, {"brain": BRAIN}) == {"merged": 0}
+    # Some list nothing whose name begins with an underscore: nobody knows that it is gone.
+    assert work.files[INDEX] == index_of(B) + HIDDEN
+
+
+@pytest.mark.parametrize("fault", ["timeout", Fault(Absent())], ids=str)
+async def test_a_consolidation_is_done_also_where_its_index_cannot_be_looked_at(fault: Fault | str) -> None:
+    work = indexed(A).fails(Op.LIST_DOCUMENTS, fault)
+    work.answers[Op.CONSOLIDATE] = lambda _: {"merged": 0}
+    assert await index_files.consolidate(work, {"brain": BRAIN}) == {"merged": 0}

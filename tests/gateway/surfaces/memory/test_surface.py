@@ -81,8 +81,8 @@ async def test_scope_is_an_exact_namespace_and_sort_puts_the_newest_first(agent:
     assert await paths(scope="agent") == ["memory/agent/a/three.md"]
     assert sorted(await paths(scope="all")) == sorted(await paths()) != []
     assert await paths(scope="agent", sort="recency") == ["memory/agent/a/three.md"]
-    found_everywhere = ["memory/agent/a/three.md"] if agent.finds_everything else []
-    assert await paths(sort="recency") == [*found_everywhere, "memory/project/p/two.md", "memory/global/one.md"]
+    newest_first = ["memory/agent/a/three.md", "memory/project/p/two.md", "memory/global/one.md"]
+    assert await paths(sort="recency") == newest_first
 
 
 async def test_recall_without_a_session_is_a_search(agent: Agent) -> None:

@@ -33,7 +33,10 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
 @pytest.mark.parametrize("kind", ["platform", "daemon"])
 async def test_every_tool_makes_no_more_requests_than_it_takes(tmp_path: Path, kind: str) -> None:
     with shelf_on(kind, tmp_path) as shelf:
-        assert await counts(shelf) == [(tool, arguments, expected) for tool, arguments, expected in CASES]
+        # A daemon may keep an index of notes: whether it tells of one that is forgotten is looked at.
+        more = {"memory_forget": 1} if kind == "daemon" else {}
+        expected = [(tool, arguments, n + more.get(tool, 0) if n else 0) for tool, arguments, n in CASES]
+        assert await counts(shelf) == expected
 
 
 async def counts(shelf: Shelf) -> list[tuple[str, dict[str, Any], int]]:

@@ -92,7 +92,7 @@ async def test_a_daemon_without_a_brain_is_known_too(traits: Traits) -> None:
 
 @pytest.mark.parametrize("traits", [T, Y, G], ids=lambda traits: traits.name)
 async def test_what_an_older_daemon_lacks_is_seen(traits: Traits) -> None:
-    gone = frozenset({f"POST {BRAIN}/reflect", f"POST {BRAIN}/ingest/url", f"POST {BRAIN}/documents/batch-ops"})
+    gone = frozenset({f"POST {BRAIN}/reflect", f"POST {BRAIN}/ingest/file", f"POST {BRAIN}/documents/batch-ops"})
     daemon = FakeDaemon(traits).without(*gone)
     with listening(daemon.app()) as url:
         verdict = await verdict_on(url)
