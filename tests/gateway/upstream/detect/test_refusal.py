@@ -61,8 +61,9 @@ def test_a_refused_write_is_told_likewise_unless_it_may_have_been_made(status: i
     for op in WRITES:
         error = from_refusal(op, response(status), None)
         is_in_doubt = status in {502, 504} or (status >= 500 and op.stores)
-        # What is moved or removed may be missing itself.
-        told = "not_found" if status == 404 and op in {Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT} else code
+        # What is moved or removed may be missing itself, and where memos are recorded there are no brains.
+        may_miss = {Op.RENAME_DOCUMENT, Op.DELETE_DOCUMENT, Op.RECORD_MEMO}
+        told = "not_found" if status == 404 and op in may_miss else code
         expected = "outcome_unknown" if is_in_doubt else told
         assert (error.code, error.retryable) == (expected, CATALOGUE[expected][1]), op
         assert isinstance(error, Unsure) is is_in_doubt
