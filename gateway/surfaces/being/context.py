@@ -1,9 +1,11 @@
 """What a being needs to begin: who it is, and what it knows. The same notes give the same words, so prompts cache."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gateway.brain.notebook import Entry, Notebook
+from gateway.mcp.bounds import RESULT_LENGTH, cut
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.notes import Note, understood
@@ -31,6 +33,7 @@ SNAPSHOT: Final = {
 }
 # Of each section so many entries are told, the newest ones.
 PER_SECTION: Final = 20
+_SECTION_LENGTH: Final = RESULT_LENGTH // (len(PROMPT) + len(SNAPSHOT))
 _CAPABILITIES: Final = 50
 _NAME_LENGTH: Final = 200
 _DESCRIPTION_LENGTH: Final = 2_000
@@ -74,10 +77,7 @@ class Context:
         chosen = [entry.path for found in of.values() for entry in found[:PER_SECTION]]
         read = dict(await self._notes.read_all(call, chosen))
         return {
-            name: (
-                in_order((e.path, read[e.path]) for e in found[:PER_SECTION] if e.path in read),
-                max(len(found) - PER_SECTION, 0),
-            )
+            name: fitting([(e.path, read[e.path]) for e in found[:PER_SECTION] if e.path in read], len(found))
             for name, found in of.items()
         }
 
@@ -107,6 +107,18 @@ class Context:
             return {f"{folder}/{paths.stem_of(entry.path)}.md": entry.changed for entry in found}
 
         return hits
+
+
+def fitting(newest: Sequence[tuple[str, Note]], listed: int) -> Section:
+    """The newest entries that fit into a section, in order; one that would fill it by itself is cut."""
+    kept, room = list[tuple[str, Note]](), _SECTION_LENGTH
+    for path, note in newest:
+        if kept and len(note.content) > room:
+            break
+        kept.append((path, replace(note, content=cut(note.content, room))))
+        room -= len(note.content)
+    left_out = len(newest) - len(kept) + max(listed - PER_SECTION, 0)
+    return in_order(kept), left_out
 
 
 def in_order(entries: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.brain.notebook import Entry, Notebook, draft_note
+from gateway.mcp.bounds import bounded, more
 from gateway.operations import names
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -45,9 +46,9 @@ class Targets:
             listed = [entry for entry in listed if entry.path == place.path]
         read = await self._notes.read_all(call, (entry.path for entry in listed[:_READ]))
         shown = [entry_of(path, note) for path, note in read]
-        entries = [entry for entry in shown if args.to is None or entry.get("to") == args.to]
-        left_out = {"left_out": len(listed) - _READ} if len(listed) > _READ else {}
-        return {"entries": entries, "count": len(entries), **left_out}
+        wanted = [entry for entry in shown if args.to is None or entry.get("to") == args.to]
+        entries, left_out = bounded(wanted, "content")
+        return {"entries": entries, "count": len(entries), **more(left_out + max(len(listed) - _READ, 0))}
 
     async def append(self, call: Call, args: UpdateMemoryInput) -> JsonObject:
         """A new entry; with the key of one that is there, more of it."""

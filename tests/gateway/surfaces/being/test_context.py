@@ -13,7 +13,7 @@ from gateway.operations.caller import Call, Caller
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Note
 from gateway.operations.table import JsonObject
-from gateway.surfaces.being.context import capability_of
+from gateway.surfaces.being.context import capability_of, fitting
 from gateway.surfaces.being.names import CAPABILITIES
 from tests.gateway.conftest import House, Platforms, house_of, text_of
 from tests.gateway.surfaces.being.beings import TREE, Files, answered
@@ -50,6 +50,17 @@ def test_a_capability_is_told_in_short() -> None:
     long = capability_of(f"{CAPABILITIES}/x.md", Note("w " * 50_000, {"name": "n" * 5_000}))
     assert (len(long["name"]), len(long["description"])) == (200, 1_999)
     assert capability_of(f"{CAPABILITIES}/x.md", Note("a\0b"))["description"] == "a b"
+
+
+def test_a_section_holds_the_newest_that_fit_and_says_how_many_do_not() -> None:
+    newest = [(f"{TREE}/diary/{n}.md", Note("w" * 40_000, {"created": f"2026-01-0{9 - n}"})) for n in range(4)]
+    told, left_out = fitting(newest, 23)
+    assert [path for path, _ in told] == [f"{TREE}/diary/1.md", f"{TREE}/diary/0.md"]
+    assert left_out == 2 + 3
+    ((_, alone),), left_out = fitting([(f"{TREE}/diary/x.md", Note("w" * 2_000_000))], 1)
+    assert len(alone.content) < 100_000
+    assert alone.content.endswith("… (cut: 2,000,000 characters in all)")
+    assert left_out == 0
 
 
 @pytest.mark.not_quick

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.operations.notes import open_note
 from tests.gateway.conftest import House, Platforms, house_of
 from tests.gateway.surfaces.being.beings import Files, answered, refusal, told
 
@@ -178,7 +179,7 @@ async def test_what_is_replaced_or_deleted_is_kept_aside(daemon_house: House) ->
     kept = {path.rpartition("-")[0]: body for path, body in (await Files(daemon_house).all()).items() if "/_" in path}
     tree = "memory/global/being"
     assert kept[f"{tree}/souls/_versions/!miku"] == b"You are Miku."
-    assert kept[f"{tree}/souls/_deleted/!miku"].endswith(b"Be kind.")
+    assert open_note(kept[f"{tree}/souls/_deleted/!miku"]).content == "Be kind."
     assert kept[f"{tree}/relations/person/_versions/ken"] == b"brother"
 
 
