@@ -88,25 +88,26 @@ class Settings(BaseSettings):
     )
     write_scope: Literal["ask", "project", "global"] = Field(
         "ask",
-        description="Where `team` writes what names no scope, unless a note of the brain says it: it asks, or in the "
-        "project, or for all.",
+        description="Where `team` stores an entry that names no scope: it asks, or the project, or for all. The note "
+        "`_policy.md` of a brain overrides this.",
     )
     recall_notes: Annotated[int, Field(ge=1, le=10_000)] = Field(
         500,
-        description="Notes, the newest, that one call reads: `team` of a scope, `kv` to list or to look for tags.",
+        description="How many notes, newest first, one call reads at most: of each scope for `team`, and for a list or "
+        "a search by tags in `kv`.",
     )
     context_entries: Annotated[int, Field(ge=1, le=1000)] = Field(
         20, description="Entries of each type in the digest of `memory_load_context`."
     )
     full_text: Literal["on", "off"] = Field(
         "on",
-        description="Whether what the short text of a result leaves out follows as a second text, for models that are "
-        "shown texts alone.",
+        description="Whether a result has a second text, with what the short text leaves out. Some models are shown "
+        "only texts.",
     )
     tool_prefix: ToolPrefix = Field(
         "",
-        description="What the names of all tools begin with, for clients that join servers whose tools have the same "
-        "names. `{surface}` in it is the name of the surface: `{surface}_`.",
+        description="Prefix of all tool names, for clients that join the tools of several servers. `{surface}` in it "
+        "stands for the name of the surface, as in `{surface}_`.",
     )
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")

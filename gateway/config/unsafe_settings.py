@@ -61,8 +61,8 @@ def _roots(settings: Settings) -> Iterator[str]:
     for root in settings.ingest_roots or ():
         if is_too_wide(root):
             yield (
-                f"BRAINS_INGEST_ROOTS names {root}, from where keys and passwords could be ingested too: "
-                "name a directory below your home directory, or elsewhere."
+                f"BRAINS_INGEST_ROOTS names {root}, which holds keys and passwords too: "
+                "name a directory below your home directory, or one elsewhere."
             )
 
 

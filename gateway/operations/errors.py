@@ -9,7 +9,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from gateway.operations.table import JsonObject, JsonValue
 
@@ -90,18 +90,9 @@ class Unsure(GatewayError):
 class StreamBroken(GatewayError):
     """The stream of an answer said `error`, or ended without `done`."""
 
-    def __init__(
-        self,
-        code: str,
-        message: str | None = None,
-        *,
-        retryable: bool | None = None,
-        retry_after_seconds: int | None = None,
-        extra: Mapping[str, JsonValue] | None = None,
-        stream_code: str | None = None,
-    ) -> None:
+    def __init__(self, code: str, message: str | None = None, *, stream_code: str | None = None, **more: Any) -> None:
         """`stream_code` is what the stream itself said. Callers are told it; `code` stays one of the list."""
-        super().__init__(code, message, retryable=retryable, retry_after_seconds=retry_after_seconds, extra=extra)
+        super().__init__(code, message, **more)
         self.stream_code = stream_code
 
     def as_json(self, request_id: str) -> JsonObject:

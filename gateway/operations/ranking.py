@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 
+from gateway.operations.small_words import GENERAL, SMALL
 from gateway.operations.table import JsonObject
 
 _WORD = re.compile(r"\w+")
@@ -19,21 +19,6 @@ _MEANING = ("semantic", "vector", "embedding", "similarity")
 # How well a hit answers at least that has no word of the query, and what each place in the platform's order takes off.
 _UNEXPLAINED, _PLACE, _LAST_PLACE = 0.1, 0.001, 100
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_COMMON = frozenset(
-    _WORD.findall(
-        "about after again also because been before being could does doing from have having here into just know like "
-        "more most much only other over please really same should some such tell than thank thanks that their them "
-        "then there these they thing things this those through very want well were what when where which while will "
-        "with would your"
-    )
-)
-
-_SMALL = frozenset(
-    _WORD.findall(
-        "a an and are as at be but by can did do does for had has how i if in is it its me my no not of on or our so "
-        "the to us was we who why you"
-    )
-)
 
 
 def moment(text: object) -> datetime:
@@ -97,7 +82,8 @@ def salient(messages: Sequence[JsonObject]) -> str:
     """The telling words of the last messages, the latest first."""
     recent = [str(m.get("content", ""))[-_RECENT_CHARACTERS:].lower() for m in messages[-_RECENT_MESSAGES:]]
     said = [word for text in recent for word in _WORD.findall(text)]
-    telling = [w for w in reversed(said) if w not in _COMMON and (len(w) >= _SHORTEST_TELLING or not w.isascii())]
+    small = SMALL | GENERAL
+    telling = [w for w in reversed(said) if w not in small and (len(w) >= _SHORTEST_TELLING or not w.isascii())]
     return " ".join(list(dict.fromkeys(telling))[:_SALIENT_WORDS])
 
 
@@ -116,12 +102,6 @@ def blend(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], sess
     return sorted(({**hit, "score": scores[key]} for key, hit in hits.items()), key=score_of, reverse=True)
 
 
-def without_small_words(query: str) -> str:
-    """The words of a query that say what it is about; all of them where none does."""
-    telling = [word for word in _WORD.findall(query.lower()) if word not in _COMMON and word not in _SMALL]
-    return " ".join(telling) or query
-
-
 def interleave(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> list[JsonObject]:
     """Two lists of hits as one, by turns, the first of the first list first: scores of two searches do not compare.
 
@@ -133,12 +113,6 @@ def interleave(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> list[J
         lowest = min(lowest, score_of(hit))
         mixed.append({**hit, "score": lowest})
     return mixed
-
-
-def lexical_score(query: str, text: str) -> float:
-    """How much of a query a text has in it, from 0 to 1, more for words that come more often."""
-    wanted, words = set(_WORD.findall(query.lower())), Counter(_WORD.findall(text.lower()))
-    return sum(words[word] / (words[word] + 1.0) for word in wanted) / max(len(wanted), 1)
 
 
 def _session_of(hit: JsonObject) -> object:

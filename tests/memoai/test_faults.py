@@ -50,7 +50,7 @@ def test_a_record_whose_answer_is_lost_is_not_sent_again(world: World, ada: Pers
     said = ada.error("record", **CALLS["record"])
     assert said["type"] == "internal_error"
     assert said["details"]["code"] == "outcome_unknown"
-    assert said["message"].endswith("search for it before you try again.")
+    assert said["message"].endswith("Search for it before you try again.")
     assert (world.core.requests, memos_of(world, ada)) == ([RECORD], 1)
 
 

@@ -155,7 +155,7 @@ def test_a_brain_in_the_url_is_refused_where_there_are_none(world: World, projec
     if at.startswith("/memo"):
         said = ada.error("search", query="x")
         assert said["type"] == "invalid_request"
-        assert said["message"].startswith("This platform keeps memos and no brains.")
+        assert said["message"].startswith("This platform has memos and no brains.")
     else:
         said = ada.call("memory_search", query="x")["structuredContent"]
         assert (said["code"], said["message"]) == ("not_implemented", MEMOAI.without_brains)

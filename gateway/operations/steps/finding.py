@@ -5,6 +5,7 @@ from functools import partial
 
 from gateway.operations import notes, ranking
 from gateway.operations.context import StepContext
+from gateway.operations.coverage import Query
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.parallel import in_parallel
 from gateway.operations.steps.documents import read
@@ -64,9 +65,9 @@ def _lacks_agent_notes(context: StepContext, query: Args) -> bool:
 
 
 async def _scan_agent_notes(context: StepContext, query: Args) -> list[JsonObject]:
-    telling = {**query, "scope": "agent", "query": ranking.without_small_words(str(query["query"]))}
+    of_agents = {**query, "scope": "agent"}
     try:
-        return await _scan(context, telling, await _list_notes(context, telling))
+        return await _scan(context, of_agents, await _list_notes(context, of_agents))
     except Absent:
         return []
 
@@ -133,14 +134,17 @@ async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> 
         if left > 0:
             bodies[path] = await read(context, str(query["brain"]), path)
             left -= len(bodies[path] or b"")
-    hits = [_match(query, path, body) for path, body in bodies.items() if body is not None]
+    asked, found = Query(str(query["query"])), {path: notes.parse(body) for path, body in bodies.items() if body}
+    hits = [
+        {
+            "score": asked.covered_by(note.title or "", note.content),
+            "path": path,
+            "content": note.content,
+            "brain_id": query["brain"],
+        }
+        for path, note in found.items()
+    ]
     return sorted((hit for hit in hits if hit["score"] > 0), key=ranking.score_of, reverse=True)
-
-
-def _match(query: Args, path: str, body: bytes) -> JsonObject:
-    note = notes.parse(body)
-    score = ranking.lexical_score(str(query["query"]), f"{note.title or ''} {note.content}")
-    return {"score": score, "path": path, "content": note.content, "brain_id": query["brain"]}
 
 
 async def ask(context: StepContext, args: Args) -> JsonObject:

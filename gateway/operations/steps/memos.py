@@ -6,7 +6,7 @@ from gateway.operations.context import StepContext
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import Args, JsonObject, Op
 
-_NO_BRAIN_HERE: Final = "This platform keeps memos and no brains. Leave the brain out, or use a token for none."
+_NO_BRAIN_HERE: Final = "This platform has memos and no brains. Name no brain, and use a token that is bound to none."
 _NO_ORGANIZATION: Final = "This platform keeps memos by organization, and your token names none. Use one that does."
 
 

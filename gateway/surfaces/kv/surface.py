@@ -24,7 +24,8 @@ from gateway.surfaces.kv.rank import Ranker
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
 # What a note says that was deleted or replaced, in the words of the contract.
-_DELETED, _LATEST = _STAMPS = ("deletedAt", "isLatestVersion")
+_DELETED, _LATEST = "deletedAt", "isLatestVersion"
+_STAMPS = (_DELETED, _LATEST)
 
 
 class Kv(Surface):

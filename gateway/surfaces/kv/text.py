@@ -8,7 +8,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
 _SHOWN = 320
-MORE_FOUND = "(more notes have words of the query; only the first 100 were ranked)"
+MORE_FOUND = "(There may be more matches: only the first 100 were ranked.)"
 
 
 def put(memory: JsonObject, *, changed: bool) -> str:

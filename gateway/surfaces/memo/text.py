@@ -16,7 +16,9 @@ PROJECT_WANTED: Final = (
 )
 _NO_BRAIN: Final = "Brain not found or access denied. Name yours in the URL: /memo/mcp/{brain}"
 _INTERNAL: Final = "An internal error occurred. Please try again."
-_PERHAPS_RECORDED: Final = "An internal error occurred. The memo may be recorded: search for it before you try again."
+_PERHAPS_RECORDED: Final = (
+    "An internal error occurred. The memo may have been recorded. Search for it before you try again."
+)
 _SHOWN: Final = 128
 # Code of ours -> type of the contract; what is not here is an internal error.
 TYPES: Final[Mapping[str, str]] = {

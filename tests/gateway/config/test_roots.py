@@ -36,8 +36,8 @@ def test_they_are_refused_where_they_are_set(home: Path) -> None:
             with pytest.raises(BadSetting) as caught:
                 check(settings)
             assert str(caught.value) == (
-                f"BRAINS_INGEST_ROOTS names {root}, from where keys and passwords could be ingested too: "
-                "name a directory below your home directory, or elsewhere."
+                f"BRAINS_INGEST_ROOTS names {root}, which holds keys and passwords too: "
+                "name a directory below your home directory, or one elsewhere."
             )
 
 

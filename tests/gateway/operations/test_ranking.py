@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gateway.operations.ranking import (
     blend,
-    lexical_score,
     likeness,
     meaning_of,
     moment,
@@ -151,18 +150,6 @@ def test_at_most_twelve_words_are_salient_each_once() -> None:
 @pytest.mark.parametrize("messages", [[], said(""), said("I am so it is"), [{"role": "user"}]])
 def test_nothing_is_salient_where_nothing_was_said(messages: list[JsonObject]) -> None:
     assert salient(messages) == ""
-
-
-@UNHURRIED
-@given(st.text(), st.text())
-def test_a_lexical_score_is_between_none_and_all(query: str, text: str) -> None:
-    assert 0 <= lexical_score(query, text) <= 1
-
-
-def test_more_of_the_words_score_more_and_so_do_words_that_come_more_often() -> None:
-    scores = [lexical_score("Otters swim", text) for text in ("cats", "an otters", "otters swim", "otters otters swim")]
-    assert scores[0] == 0
-    assert scores == sorted(set(scores))
 
 
 @pytest.mark.parametrize(

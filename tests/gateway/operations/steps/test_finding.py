@@ -126,7 +126,7 @@ async def test_notes_that_no_index_holds_are_found_by_their_words() -> None:
         c=b"---\nname: Otters\n---\n\nThey swim; otters do.",
     )
     work.files["memory/global/d.md"] = b"otters otters otters"
-    answer = await finding.search_and_arrange(work, query(scope="agent"))
+    answer = await finding.search_and_arrange(work, query(scope="agent", query="an otter swims"))
     assert paths(answer) == ["memory/agent/c.md", "memory/agent/b.md"]
     assert answer["hits"][0]["content"] == "They swim; otters do."
     assert answer["hits"][0]["brain_id"] == BRAIN
@@ -191,10 +191,10 @@ async def test_a_note_that_is_deleted_meanwhile_is_passed_over() -> None:
 
 
 async def test_agent_notes_are_put_in_order_too() -> None:
-    work = agent_notes(a=b"otters otters", b=b"otters")
+    work = agent_notes(a=b"otters swim", b=b"otters")
     work.changed = {"memory/agent/a.md": CHANGED["001.md"], "memory/agent/b.md": CHANGED["002.md"]}
-    plain = await finding.search_and_arrange(work, query(scope="agent"))
-    latest = await finding.search_and_arrange(work, query(scope="agent", sort="recency"))
+    plain = await finding.search_and_arrange(work, query(scope="agent", query="otters swim"))
+    latest = await finding.search_and_arrange(work, query(scope="agent", query="otters swim", sort="recency"))
     assert (paths(plain)[0], paths(latest)[0]) == ("memory/agent/a.md", "memory/agent/b.md")
     assert work.ops.count(Op.LIST_DOCUMENTS) == 2
 

@@ -121,7 +121,7 @@ def test_every_failure_is_of_a_type_of_the_contract(code: str) -> None:
     assert "memory_" not in error["message"]
     if error["type"] == "internal_error":
         # Where nobody knows whether a memo was recorded, trying again may record it twice.
-        may_repeat = "Please try again." if code != "outcome_unknown" else "The memo may be recorded: "
+        may_repeat = "Please try again." if code != "outcome_unknown" else "The memo may have been recorded. "
         assert error["message"].startswith(f"An internal error occurred. {may_repeat}")
         assert error["details"]["request_id"] == "abc"
         assert error["details"]["code"] == code
