@@ -36,7 +36,7 @@ class Finder:
     async def find(self, call: Call, brain: str | None, chain: str, query: Args) -> JsonObject:
         """What the caller may see and still holds; filled up where something was left out."""
         view, wanted = self._view(call), int(query.get("top_k") or _DEFAULT_TOP_K)
-        asked: Args = {**query, **view.folders()}
+        asked: Args = {**query, **view.folders(), "own": view.own}
         for more in (*(min(wanted * times, _MOST[chain]) for times in _FILL_UP), None):
             answer = await self._serve(call, brain, chain, asked)
             key = "chunks" if chain == "recall" and "chunks" in answer else "hits"

@@ -5,7 +5,6 @@ began it. Whose a brain is, the platform knows: the embedded brain is told who c
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,6 @@ from gateway.operations.caller import LOCAL, Caller, Principal
 from gateway.operations.table import Args, JsonObject, JsonValue
 
 # The folders that are not everybody's, as a platform may spell them.
-_PRIVATE: Final = re.compile(r"memory/agent/(u-[^/]+)")
 _PROJECT: Final = re.compile(r"memory/project/([^/]+)")
 _PROJECT_PATH: Final = re.compile(r"memory/project/([^/]+)/(.+)")
 _SESSION: Final = re.compile(r"sessions/([^/]+)|reflections/(?:([0-9a-f]{16})-)?")
@@ -23,7 +21,6 @@ _SESSION: Final = re.compile(r"sessions/([^/]+)|reflections/(?:([0-9a-f]{16})-)?
 _OF_A_NOTE: Final = ("chunk_id", "document_id", "score", "preview")
 # What is asked of a platform goes into a URL.
 _NAMED_AT_MOST: Final = 50
-_FOLDED_LENGTH: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +40,10 @@ class View:
         return self.projects is not None
 
     def sees(self, path: str) -> bool:
-        folded = _fold(path)
-        if self.projects is not None and (len(path) > _FOLDED_LENGTH or not _is_clear(folded)):
+        folded = names.fold_path(path)
+        if self.projects is not None and (len(path) > names.FOLDED_LENGTH or not _is_clear(folded)):
             return False
-        if (private := _PRIVATE.match(folded)) is not None:
+        if (private := names.PRIVATE_TREE.match(folded)) is not None:
             return private[1] == self.own
         if self.projects is None:
             return True
@@ -57,8 +54,10 @@ class View:
 
     def takes(self, path: str) -> bool:
         """Whether they may write there. What is theirs in other capitals alone, no platform leaves out for others."""
-        folded = _fold(path)
-        folder = next((found[0] for tree in (_PRIVATE, _PROJECT, _SESSION) if (found := tree.match(folded))), "")
+        folded = names.fold_path(path)
+        folder = next(
+            (found[0] for tree in (names.PRIVATE_TREE, _PROJECT, _SESSION) if (found := tree.match(folded))), ""
+        )
         return self.sees(path) and (not self.is_limited or path.startswith(folder))
 
     def place(self, path: str) -> str:
@@ -124,12 +123,6 @@ def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> Jso
     """An answer from which something was left out, without what the platform says of the whole."""
     said = ("query", "brain_id", "session_id", "took_ms")
     return {**{name: answer[name] for name in said if name in answer}, key: found}
-
-
-def _fold(path: str) -> str:
-    """As a platform may read it."""
-    # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
-    return unicodedata.normalize("NFKC", path[:_FOLDED_LENGTH]).removeprefix("/").casefold()
 
 
 def _is_clear(path: str) -> bool:

@@ -23,6 +23,9 @@ _PIECE: Final = re.compile(rf"[^\u3040-\u309f{SEPARATORS}]+")
 _QUERY_LENGTH: Final = 4096
 _TEXT_LENGTH: Final = 10_000
 _MOST_WORDS: Final = 64
+_MOST_PAIRS: Final = 256
+# So many words are compared for one query by their forms, in all texts; after that, only equal words count.
+_MOST_COMPARED: Final = 20_000
 
 _GENERAL_WEIGHT: Final = 0.25
 # A text with two of three words is more likely about something else than about two thirds of what was asked.
@@ -46,9 +49,10 @@ class Query:
         words = list(dict.fromkeys(map(_fold, _WORD.findall(text))))
         pieces = list(dict.fromkeys(piece for run in _RUN.findall(text) for piece in _PIECE.findall(run) or [run]))
         telling = [word for word in words if word not in SMALL] or ([] if pieces else words)
-        self._pieces = {piece: list(_pairs(piece)) for piece in pieces[:_MOST_WORDS]}
-        self._weights = {word: _GENERAL_WEIGHT if _GENERAL.found_in([word]) else 1.0 for word in telling[:_MOST_WORDS]}
-        self._words = _Words(self._weights)
+        self._pieces = [_pairs(piece[:_MOST_PAIRS]) for piece in pieces[:_MOST_WORDS]]
+        self._weights = {word: _GENERAL_WEIGHT if _is_general(word) else 1.0 for word in telling[:_MOST_WORDS]}
+        self._near = _by_beginning(self._weights)
+        self._left = _MOST_COMPARED
 
     def covered_by(self, *texts: str) -> float:
         """From 0, if nothing that was asked for is in the texts, to 1, if all of it is."""
@@ -56,23 +60,34 @@ class Query:
         if not total:
             return 0.0
         text = " ".join(text[:_TEXT_LENGTH] for text in texts)
-        covered = sum(self._weights[word] for word in self._words.found_in(map(_fold, set(_WORD.findall(text)))))
-        covered += sum(sum(pair in text for pair in pairs) / len(pairs) for pairs in self._pieces.values())
+        covered = sum(self._weights[word] for word in self._found_in({_fold(word) for word in _WORD.findall(text)}))
+        if self._pieces:
+            there = {pair for run in _RUN.findall(text) for pair in (*_pairs(run), *run)}
+            covered += sum(len(pairs & there) / len(pairs) for pairs in self._pieces)
         return float((covered / total) ** _EXPONENT)
 
-
-class _Words:
-    """Words by how they begin, so that few have to be compared."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._near = defaultdict[str, list[str]](list)
+    def _found_in(self, words: set[str]) -> set[str]:
+        """The words of the query of which a form is among the words of a text."""
+        found = words & self._weights.keys()
         for word in words:
-            self._near[word[:_BEGINNING]].append(word)
+            for own in self._near.get(word[:_BEGINNING], ()):
+                if own not in found and self._left:
+                    self._left -= 1
+                    if is_same_word(own, word):
+                        found.add(own)
+        return found
 
-    def found_in(self, words: Iterable[str]) -> set[str]:
-        """Those of which a form is among the words."""
-        near = self._near
-        return {own for word in words for own in near.get(word[:_BEGINNING], ()) if is_same_word(own, word)}
+
+def _by_beginning(words: Iterable[str]) -> dict[str, list[str]]:
+    """Words that begin alike together: no others can be forms of one."""
+    near = defaultdict[str, list[str]](list)
+    for word in words:
+        near[word[:_BEGINNING]].append(word)
+    return near
+
+
+def _is_general(word: str) -> bool:
+    return any(is_same_word(word, other) for other in _GENERAL.get(word[:_BEGINNING], ()))
 
 
 def is_same_word(one: str, other: str) -> bool:
@@ -109,9 +124,9 @@ def _ends_short(stem: str) -> bool:
     return not before and vowel and not last and stem[-1] not in "wx"
 
 
-def _pairs(piece: str) -> Iterator[str]:
+def _pairs(piece: str) -> frozenset[str]:
     """Every two characters that follow each other; a lone one stands for itself."""
-    return (piece[at : at + 2] for at in range(max(len(piece) - 1, 1)))
+    return frozenset(piece[at : at + 2] for at in range(max(len(piece) - 1, 1)))
 
 
 def _fold(word: str) -> str:
@@ -126,4 +141,4 @@ def _unmarked(word: str) -> str:
     return "".join(character for character in word if not unicodedata.combining(character))
 
 
-_GENERAL: Final = _Words(GENERAL)
+_GENERAL: Final = _by_beginning(GENERAL)

@@ -20,6 +20,8 @@ _PATH_CHARACTERS = re.compile(
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CAPITAL = re.compile(r"[A-Z]")
 _ESCAPED_LENGTH = 180
+FOLDED_LENGTH = 1024
+PRIVATE_TREE = re.compile(r"memory/agent/(u-[^/]+)")
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
 )
@@ -199,6 +201,18 @@ def private_tree(issuer: str, subject: str) -> str:
     """The folder below `memory/agent/` that is one person's alone, whatever client they use."""
     hashed = hashlib.sha256(f"{issuer}\0{subject}".encode()).digest()
     return "u-" + base64.b32encode(hashed).decode().lower()[:26]
+
+
+def fold_path(path: str) -> str:
+    """As a platform may read it."""
+    # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
+    return unicodedata.normalize("NFKC", path[:FOLDED_LENGTH]).removeprefix("/").casefold()
+
+
+def is_private_of_others(path: str, own: str) -> bool:
+    """Whether a path is in a folder that is one person's alone, and not in this one."""
+    private = PRIVATE_TREE.match(fold_path(path))
+    return private is not None and private[1] != own
 
 
 def may_end(path: str) -> bool:

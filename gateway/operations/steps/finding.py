@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from gateway.operations import notes, ranking
+from gateway.operations import names, notes, ranking
 from gateway.operations.context import StepContext
 from gateway.operations.coverage import Query
 from gateway.operations.errors import Absent, GatewayError
@@ -85,7 +85,7 @@ async def recall_with_log(context: StepContext, query: Args) -> JsonObject:
     """A search that also listens to what was said in the session."""
     session_id, brain = str(query["session_id"]), str(query["brain"])
     top_k = query.get("top_k") or _DEFAULT_TOP_K
-    plain = {key: query.get(key) for key in ("brain", "query", "scope", "exclude", "include")} | {"top_k": top_k}
+    plain = {key: query.get(key) for key in ("brain", "query", "scope", "exclude", "include", "own")} | {"top_k": top_k}
     log = await read_log(context, brain, session_id)
     found = hits_of(await (search_and_arrange if in_agent_scope(plain) else search)(context, plain))
     if said_before := ranking.salient(log.messages):
@@ -117,9 +117,14 @@ async def _list_notes(context: StepContext, query: Args) -> list[JsonObject]:
 
 
 async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
-    """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words."""
+    """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words.
+
+    Not those of others: what is found beside them, and its scores, would tell of what they hold.
+    """
     newest_first = sorted(listed, key=lambda item: ranking.moment(item.get("mtime")), reverse=True)
-    scanned = [item for item in newest_first if str(item.get("path")).endswith(".md")][:_SCANNED_NOTES]
+    own = str(query.get("own") or "")
+    theirs = [item for item in newest_first if not names.is_private_of_others(str(item.get("path")), own)]
+    scanned = [item for item in theirs if str(item.get("path")).endswith(".md")][:_SCANNED_NOTES]
     left, chosen, untold = _SCANNED_BYTES, [], []
     for item in scanned:
         path, size = str(item["path"]), item.get("size")

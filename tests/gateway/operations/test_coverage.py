@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.operations import coverage
 from gateway.operations.coverage import Query, is_same_word
 from tests.gateway.surfaces.everyday import FIRST, SECOND, THIRD, Everyday
 from tests.growth import is_linear
@@ -124,3 +125,20 @@ def test_a_share_is_between_none_and_all_and_a_text_covers_itself(query: str, te
 @pytest.mark.parametrize("unit", ["a\u0301", "\u0301", "aaab ", "語", "aaa" * 20 + " "], ids=ascii)
 def test_it_takes_linear_time_at_most(unit: str) -> None:
     assert is_linear(lambda size: covered(unit * size, unit * size), 2_000)
+
+
+def test_however_many_words_begin_alike_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def count(one: str, other: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return is_same_word(one, other)
+
+    monkeypatch.setattr(coverage, "is_same_word", count)
+    words = [f"aaa{a}{b}{c}" for a in "bcdefg" for b in "bcdefghijk" for c in "bcdefghijklmnopqrst"]
+    query = Query(" ".join(words[:64]))
+    for _ in range(100):
+        assert query.covered_by(" ".join(words[64:])) == 0.0
+    assert compared <= 20_000
+    assert query.covered_by(" ".join(words[:64])) == 1.0, "equal words count whatever was compared before"

@@ -229,6 +229,19 @@ async def test_no_more_is_found_with_notes_of_agents_than_was_asked_for() -> Non
     assert paths(await finding.search(work, query(top_k=2))) == ["a.md", "memory/agent/x.md"]
 
 
+@pytest.mark.parametrize("theirs", ["u-they/n.md", "U-They/n.md", "u-they/sub/n.md"])
+async def test_what_others_keep_to_themselves_is_not_even_read(theirs: str) -> None:
+    found = [hit(f"memory/global/{n}.md", 9 - n) for n in range(3)]
+    answers = []
+    for body in (b"nothing", b"otters otters"):
+        work = partly_indexed(*found)
+        work.files = {f"memory/agent/{theirs}": body, "memory/agent/u-me/n.md": b"my otters"}
+        answers.append(await finding.search(work, query(own="u-me")))
+        assert [args["path"] for op, args in work.sent if op is Op.READ_DOCUMENT] == ["memory/agent/u-me/n.md"]
+    assert answers[0] == answers[1]
+    assert "memory/agent/u-me/n.md" in paths(answers[0])
+
+
 async def test_small_words_make_no_hit_among_notes_of_agents() -> None:
     work = partly_indexed(x=b"This is the one for you", y=b"otters")
     answer = await finding.search(work, {**query(), "query": "what is the age of otters"})
