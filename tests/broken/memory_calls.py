@@ -127,7 +127,7 @@ ALL = [
         describes("*", without_limits),
         *every(
             "definition",
-            ["search", "recall", "remember", "ingest_file", "ingest_url", "extract", "reflect", "create_brain", "ask"],
+            ["search", "recall", "remember", "ingest_file", "extract", "reflect", "create_brain", "ask"],
         ),
     ),
     server(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.operations.notes import open_note
 from gateway.surfaces.being.names import cluster_of
 from tests.gateway.conftest import House, Platforms, eventually, house_of
 from tests.gateway.surfaces.being.beings import BREAD, IDS, TREE, Files, answered, found, patrolled, said, scene, told
@@ -232,8 +233,8 @@ async def test_what_a_patrol_leaves_is_in_the_notes_as_described(daemon_house: H
         f"history/{datetime.now(UTC):%Y-%m-%d}.jsonl",
     }
     body = (await files.read(f"{TREE}/nodes/{cluster_id}/{node_id}.md")).decode()
-    assert body.startswith("---\nvia: brains-gateway\nname: Rin baked her first loaf of bread\n")
-    assert body.endswith("---\n\nRin baked her first loaf of bread")
+    assert "\nvia: brains-gateway\nname: Rin baked her first loaf of bread\n" in body
+    assert open_note(body.encode()).content == "Rin baked her first loaf of bread"
     for line in ('actors: \'["Rin", "Ken"]\'', "importance: '0.8'", "setting: the old kitchen"):
         assert f"\n{line}\n" in body
     assert "scope:" not in body
@@ -252,7 +253,7 @@ async def test_a_scene_that_a_person_wrote_becomes_a_node_with_all_they_wrote(da
     nodes = {path: body for path, body in (await files.all()).items() if "/nodes/" in path and "/_" not in path}
     (edited,) = [body for body in nodes.values() if b"edited" in body]
     assert b"mood: [calm,\n  quiet]\nthemes: [water, fish]\n" in edited
-    assert any(body.endswith(b"---\nx: [\n---\r\nOtters broken") for body in nodes.values())
+    assert "---\nx: [\n---\r\nOtters broken" in {open_note(body).content for body in nodes.values()}
     assert all(re.search(r"/[0-9a-f-]{36}/[0-9a-f-]{36}\.md$", path) for path in nodes)
     assert "- water (1 node)" in await told(daemon_house, "recall_memory")
 
