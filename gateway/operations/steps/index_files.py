@@ -36,20 +36,25 @@ async def drop_note(context: StepContext, brain: str, path: str) -> None:
     index = names.index_of(path)
     if index is None or not context.writes_index():
         return
-    await _drop_lines(context, brain, index, lambda line: path in names.listed_in_index(index, line))
+    name = path.removeprefix(_folder_of(index))
+    await _drop_lines(context, brain, index, lambda line: names.described_in_index(line) == name)
 
 
 async def _drop_all_gone(context: StepContext, brain: str) -> None:
     items = (await context.send(Op.LIST_DOCUMENTS, {"brain": brain, "dir": "memory"})).get("items") or []
     there = {str(item.get("path")) for item in items if isinstance(item, dict)}
     for index in sorted(filter(names.is_index, there))[:_MOST_INDEXES]:
-        await _drop_lines(context, brain, index, partial(_tells_of_none, index, there))
+        await _drop_lines(context, brain, index, partial(_is_of_none, _folder_of(index), there))
 
 
-def _tells_of_none(index: str, there: AbstractSet[str], line: str) -> bool:
-    """Whether a line of an index tells of notes, and of none that is there."""
-    told = names.listed_in_index(index, line)
-    return bool(told) and not any(path in there or names.is_unlisted(path) for path in told)
+def _is_of_none(folder: str, there: AbstractSet[str], line: str) -> bool:
+    """Whether a line of an index describes a note that is not there. A name with spaces in it may be a sentence."""
+    name = names.described_in_index(line)
+    return not (name is None or " " in name or folder + name in there or names.is_unlisted(folder + name))
+
+
+def _folder_of(index: str) -> str:
+    return index[: index.rindex("/") + 1]
 
 
 async def _drop_lines(context: StepContext, brain: str, index: str, is_over: Callable[[str], bool]) -> None:
@@ -60,7 +65,10 @@ async def _drop_lines(context: StepContext, brain: str, index: str, is_over: Cal
     try:
         async with context.alone(index):
             for _ in range(_ROUNDS):
-                lines = (await read(context, brain, index) or b"").decode("utf-8", "replace").split("\n")
+                try:
+                    lines = (await read(context, brain, index) or b"").decode().split("\n")
+                except UnicodeDecodeError:
+                    return
                 kept = [line for line in lines if not is_over(line)]
                 if len(kept) == len(lines):
                     return
