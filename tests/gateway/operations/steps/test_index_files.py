@@ -1,9 +1,12 @@
 """Tidying an index takes out lines that a daemon wrote of notes that are gone, and touches nothing else."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.operations.steps import index_files, note_writes
-from gateway.operations.table import Op
+from gateway.operations.table import Args, JsonObject, Op
 from tests.gateway.operations.steps.inmemory import BRAIN, InMemory, hurry
 
 FOLDER = "memory/global/"
@@ -102,3 +105,70 @@ async def test_an_index_that_is_no_text_is_left_alone() -> None:
     await consolidate(work)
     assert work.files[INDEX] == before
     assert Op.WRITE_DOCUMENT not in work.ops
+
+
+def between(patch: pytest.MonkeyPatch, work: InMemory, op: Op, *happenings: Callable[[], None]) -> None:
+    """What others do right after a request of this kind was answered, each once."""
+    left, send = list(happenings), work.send
+
+    async def interrupted(sent: Op, args: Args) -> JsonObject:
+        answer = await send(sent, args)
+        if sent is op and left and (op is not Op.READ_DOCUMENT or args["path"] == INDEX):
+            left.pop(0)()
+        return answer
+
+    patch.setattr(work, "send", interrupted)
+
+
+def adds(work: InMemory, line: str) -> Callable[[], None]:
+    return lambda: work.files.update({INDEX: work.files[INDEX] + line.encode()})
+
+
+async def test_what_a_daemon_writes_into_an_index_meanwhile_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = indexed(OF_A + OF_B)
+    between(monkeypatch, work, Op.READ_DOCUMENT, adds(work, "- real.md: Real\n"))
+    await remove(work, "a.md")
+    assert work.files[INDEX] == f"{OF_B}- real.md: Real\n".encode()
+
+
+async def test_an_index_that_is_written_again_and_again_is_left_to_its_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = indexed(OF_A)
+    between(monkeypatch, work, Op.READ_DOCUMENT, *(adds(work, "- real.md: Real\n") for _ in range(100)))
+    await remove(work, "a.md")
+    assert Op.WRITE_DOCUMENT not in work.ops
+
+
+@pytest.mark.parametrize("op", [Op.LIST_DOCUMENTS, Op.READ_DOCUMENT])
+async def test_a_note_that_is_made_while_an_index_is_tidied_is_not_taken_for_gone(
+    op: Op, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = indexed(f"{OF_A}- gone.md: Gone\n")
+
+    def make() -> None:
+        work.files[f"{FOLDER}new.md"] = b"x"
+        adds(work, "- new.md: New\n")()
+
+    between(monkeypatch, work, op, make)
+    await consolidate(work)
+    assert work.files[INDEX] == f"{OF_A}- new.md: New\n".encode()
+
+
+async def test_an_index_that_cannot_be_read_keeps_no_other_from_being_tidied() -> None:
+    work = indexed("- gone.md: Gone\n")
+    other = "memory/project/p/MEMORY.md"
+    work.files[other] = b"- gone.md: Gone\n"
+    with capture_logs() as logs:
+        await consolidate(work.fails(Op.READ_DOCUMENT, "forbidden"))
+    assert (work.files[INDEX], work.files[other]) == (b"- gone.md: Gone\n", b"")
+    assert [(line["event"], line["code"]) for line in logs] == [("index.not_tidied", "forbidden")]
+
+
+@pytest.mark.parametrize("forget", [note_writes.remove, note_writes.move])
+async def test_who_forgets_a_note_keeps_its_path_until_the_index_is_tidied(
+    forget: Callable[[InMemory, Args], Awaitable[JsonObject]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So nobody of this process makes the note anew meanwhile, whose line would be taken out."""
+    work, held = indexed(OF_A), []
+    between(monkeypatch, work, Op.READ_DOCUMENT, lambda: held.append(f"{FOLDER}a.md" in work.locks._held))
+    await forget(work, {"brain": BRAIN, "path": f"{FOLDER}a.md", "to": f"{FOLDER}_deleted/a.txt"})
+    assert held == [True]
