@@ -33,6 +33,8 @@ _RESERVED_TREES = re.compile(
 _INDEX = re.compile(r"memory/(.+/)?memory\.md", re.IGNORECASE)
 _INDEXED_TREE = re.compile(r"memory/(global|project/[^/]+)/")
 _BETWEEN_PATHS = re.compile(r"[\s()\[\]<>`*:,]+")
+# A line of an index as daemons write it: `- [Title](name.md) — …` or `- name.md: …`.
+_INDEX_LINE = re.compile(r"- (?:\[(?>.*?\]\()([^()]*+)\)(?: — .*)?|([^:]*+): .*)")
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
@@ -226,13 +228,21 @@ def is_index(path: str) -> bool:
 
 
 def listed_in_index(path: str, line: str) -> set[str]:
-    """The notes that a line of an index names, by its own folder."""
+    """All notes that a line of an index may name, by its own folder."""
     folder = path.removeprefix("/").rpartition("/")[0]
     # As `- [Title](name.md)`, or as `- name.md: …`; a name may have spaces in it.
     link = line.partition("](")[2].partition(")")[0]
     first = line.removeprefix("- ").partition(".md:")[0] + ".md" if ".md:" in line else ""
     named = (*_BETWEEN_PATHS.split(line), link, first)
     return {f"{folder}/{word.removeprefix('./')}" for word in named if word.endswith(".md")}
+
+
+def described_in_index(line: str) -> str | None:
+    """The note that a line of an index describes, by the folder of that index; None if no daemon wrote the line."""
+    found = _INDEX_LINE.fullmatch(line)
+    name = (found[1] or found[2] or "") if found else ""
+    is_note = name.endswith(".md") and not name.startswith("memory/")
+    return name if is_note and all(map(_is_plain_segment, name.split("/"))) else None
 
 
 def is_unlisted(path: str) -> bool:

@@ -4,26 +4,33 @@ There is no list of what secrets look like that is complete. So it is the other 
 plainly a word or a small number.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 MESSAGE_LENGTH: Final = 300
 # More than is ever shown is not looked at either.
 _LOOKED_AT: Final = 4 * MESSAGE_LENGTH
 _TAKEN_OUT: Final = "[…]"
-_AROUND: Final = "\"'`‘’“”«»()[]{}<>.,;:!?…*%#$&|~^+=-–—。、"
-_ANNOUNCES: Final = ":="
+_AROUND: Final = "\"'`‘’“”«»()[]{}<>.,;:!?…*%#$&|~^+=-–—→⇒。、"
 _JOINTS: Final = str.maketrans(dict.fromkeys("'’-", " "))
-_WORD_LENGTH, _NUMBER_LENGTH, _MIXED_LENGTH = 24, 6, 3
-# What may stand before a secret.
-_NAMES_OF_SECRETS: Final = frozenset(
-    {"api-key", "apikey", "authorization", "basic", "bearer", "cookie", "credential", "credentials", "key"}
-    | {"pass", "passphrase", "passwd", "password", "pin", "pwd", "secret", "session", "token"}
+_WORD_LENGTH, _NUMBER_LENGTH, _MIXED_LENGTH, _MOST_CAPITALS = 24, 6, 3, 12
+# What stands between the name of a secret and the secret, and where the secret ends at the latest.
+_ANNOUNCES: Final = frozenset(":=>|→⇒")
+_BEFORE_SIGNS: Final = re.compile(r"[^:=>|→⇒(\[]*")
+_LINKS: Final = frozenset({"given", "is", "provided", "received", "sent", "used", "value", "was"})
+_ENDS: Final = (",", ";", ".")
+_SCHEMES: Final = frozenset({"basic", "bearer", "digest"})
+_NAMES: Final = frozenset(
+    {"authorization", "cookie", "credential", "key", "pass", "passphrase", "passwd", "password", "pin", "pw", "pwd"}
+    | {"secret", "session", "signature", "token"}
 )
+# What a name of a secret ends in: `DB_PASSWORD`, `access-token` and `apiKey` are names too.
+_NAMES_OF_SECRETS: Final = tuple(name + plural for name in _NAMES | _SCHEMES for plural in ("", "s"))
 # Letters that fill no space.
 _FILLERS: Final = "\u115f\u1160"
-_SCHEMES: Final = frozenset({"basic", "bearer"})
 
 
 def clean_message(said: object, secrets: Sequence[str] = ()) -> str | None:
@@ -53,21 +60,63 @@ def _visible(text: str) -> str:
 
 def _words(text: str) -> Iterator[str]:
     """The words that may be shown; for others, however many in a row, one mark."""
-    last, before, ending = "", "", ""
+    last, announced = "", _Announced()
     for word in text.split():
         bare = word.strip(_AROUND)
-        follows_a_name = before in _NAMES_OF_SECRETS and (
-            before in _SCHEMES or ending[-1:] in _ANNOUNCES or not (bare.isalpha() and bare.islower())
-        )
-        is_shown = not bare or (_is_plain(bare) and not follows_a_name)
-        shown = word if is_shown else _TAKEN_OUT
-        if bare:
-            before, ending = bare.lower(), word
-        else:
-            ending += word
+        is_secret = announced.covers(word, bare)
+        shown = word if not bare or (_is_plain(bare) and not is_secret) else _TAKEN_OUT
         if not (shown == _TAKEN_OUT == last):
             yield shown
         last = shown
+
+
+@dataclass
+class _Announced:
+    """What was said of a secret so far."""
+
+    name: str = ""
+    """The name of a secret that was just said, if one was."""
+    is_aside: bool = False
+    """Within parentheses that follow that name."""
+    is_told: bool = False
+    """The secret itself is being told."""
+
+    def covers(self, word: str, bare: str) -> bool:
+        """Whether the next word may be of a secret."""
+        if not bare:
+            self.is_told |= bool(self.name) and not _ANNOUNCES.isdisjoint(word)
+            return False
+        if self.is_told and not (bare.lower() in _SCHEMES and word.endswith(bare)):
+            # After a comma, one of several may follow.
+            self.is_told = not word.endswith(_ENDS) or (word.endswith(",") and self.name.endswith("s"))
+            self.name = self.name if self.is_told else ""
+            return True
+        is_secret = self.is_told or self._may_follow(bare)
+        self._listen(word, bare)
+        return is_secret
+
+    def _may_follow(self, bare: str) -> bool:
+        """Whether a secret may follow its name like this, without a sign. Tokens are also what models count."""
+        if not self.name or self.name.endswith("tokens"):
+            return False
+        return self.name in _SCHEMES or not (bare.isalpha() and bare.islower())
+
+    def _listen(self, word: str, bare: str) -> None:
+        """Keep the name of a secret in mind, also over what is said of it: `Password (admin): …`, `key 2 is: …`."""
+        is_within = bool(self.name) and (self.is_aside or word.startswith("("))
+        self.is_aside = is_within and ")" not in word
+        if not (is_within or (self.name and (bare.lower() in _LINKS or _is_number(bare)))):
+            self.name = _secret_named(word)
+        self.is_told = bool(self.name) and not _ANNOUNCES.isdisjoint(word.lstrip(_AROUND))
+        if word.endswith(".") and not self.is_told:
+            self.name = ""
+
+
+def _secret_named(word: str) -> str:
+    """The name of a secret that a word begins with; empty if it does not."""
+    start = _BEFORE_SIGNS.match(word.lstrip(_AROUND))
+    name = start[0].rstrip(_AROUND + "_0123456789").lower() if start else ""
+    return name if name.endswith(_NAMES_OF_SECRETS) else ""
 
 
 def _is_plain(bare: str) -> bool:
@@ -76,7 +125,13 @@ def _is_plain(bare: str) -> bool:
         digits = bare.replace(",", "").replace(".", "", 1)
         return len(digits) <= 2 * _NUMBER_LENGTH and _is_number(digits)
     pieces = bare.translate(_JOINTS).split(" ")
-    return len(pieces) <= _NUMBER_LENGTH and all(map(_is_plain_piece, pieces))
+    return (
+        len(pieces) <= _NUMBER_LENGTH
+        and all(map(_is_plain_piece, pieces))
+        and sum(map(str.isdigit, bare)) <= _NUMBER_LENGTH
+        and sum(c.isascii() and c.isupper() for c in bare) <= _MOST_CAPITALS
+        and sum(not (piece.isalpha() or piece.isdecimal()) for piece in pieces if piece) <= 1
+    )
 
 
 def _is_plain_piece(piece: str) -> bool:

@@ -1,7 +1,8 @@
 """Index files that some platforms write when they consolidate: those go on telling of notes that are gone."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -19,15 +20,16 @@ log = structlog.get_logger()
 _ROUNDS: Final = 3
 _MOST_INDEXES: Final = 20
 
+# Which of the notes that an index describes are gone; by their names in its folder.
+_FindGone = Callable[[AbstractSet[str]], Awaitable[AbstractSet[str]]]
+
 
 async def consolidate(context: StepContext, args: Args) -> JsonObject:
     """By the platform. What was forgotten while it worked may stand in the index that it wrote in the end."""
     answer = await context.send(Op.CONSOLIDATE, args)
     if context.writes_index():
-        try:
+        with _failing_nobody(str(args["brain"])):
             await _drop_all_gone(context, str(args["brain"]))
-        except (Absent, GatewayError) as error:
-            log.warning("index.not_tidied", brain=args["brain"], code=getattr(error, "code", "absent"))
     return answer
 
 
@@ -36,34 +38,73 @@ async def drop_note(context: StepContext, brain: str, path: str) -> None:
     index = names.index_of(path)
     if index is None or not context.writes_index():
         return
-    await _drop_lines(context, brain, index, lambda line: path in names.listed_in_index(index, line))
+    name = path.removeprefix(_folder_of(index))
+
+    async def find_gone(described: AbstractSet[str]) -> AbstractSet[str]:
+        return described & {name}
+
+    await _drop_lines(context, brain, index, find_gone)
 
 
 async def _drop_all_gone(context: StepContext, brain: str) -> None:
+    listed = await _list_paths(context, brain)
+    for index in sorted(filter(names.is_index, listed))[:_MOST_INDEXES]:
+        await _drop_lines(context, brain, index, partial(_find_gone, context, brain, _folder_of(index), listed))
+
+
+async def _find_gone(
+    context: StepContext, brain: str, folder: str, listed: AbstractSet[str], described: AbstractSet[str]
+) -> AbstractSet[str]:
+    gone = _missing(folder, described, listed)
+    # A note may have been made since, and described.
+    return _missing(folder, gone, await _list_paths(context, brain)) if gone else gone
+
+
+def _missing(folder: str, described: AbstractSet[str], listed: AbstractSet[str]) -> AbstractSet[str]:
+    """The notes that are in no list and should be. A name with spaces in it may be a sentence that somebody wrote."""
+    return {
+        name
+        for name in described
+        if folder + name not in listed and " " not in name and not names.is_unlisted(folder + name)
+    }
+
+
+async def _list_paths(context: StepContext, brain: str) -> AbstractSet[str]:
     items = (await context.send(Op.LIST_DOCUMENTS, {"brain": brain, "dir": "memory"})).get("items") or []
-    there = {str(item.get("path")) for item in items if isinstance(item, dict)}
-    for index in sorted(filter(names.is_index, there))[:_MOST_INDEXES]:
-        await _drop_lines(context, brain, index, partial(_tells_of_none, index, there))
+    return {str(item.get("path")) for item in items if isinstance(item, dict)}
 
 
-def _tells_of_none(index: str, there: AbstractSet[str], line: str) -> bool:
-    """Whether a line of an index tells of notes, and of none that is there."""
-    told = names.listed_in_index(index, line)
-    return bool(told) and not any(path in there or names.is_unlisted(path) for path in told)
-
-
-async def _drop_lines(context: StepContext, brain: str, index: str, is_over: Callable[[str], bool]) -> None:
-    """Write an index without some of its lines, until it is seen to be without them.
-
-    The note itself is gone, and an answer that draws on an index is checked: a failure here fails nobody's call.
-    """
-    try:
+async def _drop_lines(context: StepContext, brain: str, index: str, find_gone: _FindGone) -> None:
+    """Write an index without the lines of notes that are gone, until it is seen to be without them."""
+    with _failing_nobody(brain):
         async with context.alone(index):
             for _ in range(_ROUNDS):
-                lines = (await read(context, brain, index) or b"").decode("utf-8", "replace").split("\n")
-                kept = [line for line in lines if not is_over(line)]
-                if len(kept) == len(lines):
+                before = await read(context, brain, index) or b""
+                after = await _without_gone(before, find_gone)
+                if after == before:
                     return
-                await write(context, brain, index, "\n".join(kept).encode())
+                # What the platform has written since is not undone.
+                if await read(context, brain, index) == before:
+                    await write(context, brain, index, after)
+
+
+async def _without_gone(index: bytes, find_gone: _FindGone) -> bytes:
+    try:
+        lines = [(line, names.described_in_index(line)) for line in index.decode().split("\n")]
+    except UnicodeDecodeError:
+        return index
+    gone = await find_gone({name for _, name in lines if name is not None})
+    return "\n".join(line for line, name in lines if name not in gone).encode()
+
+
+def _folder_of(index: str) -> str:
+    return index[: index.rindex("/") + 1]
+
+
+@contextmanager
+def _failing_nobody(brain: str) -> Iterator[None]:
+    """The note itself is gone, and an answer that draws on an index is checked: a failure here fails nobody's call."""
+    try:
+        yield
     except (Absent, GatewayError) as error:
         log.warning("index.not_tidied", brain=brain, code=getattr(error, "code", "absent"))

@@ -180,7 +180,7 @@ async def remove(context: StepContext, args: Args) -> JsonObject:
             if error.code != "not_found":
                 raise
             return {"removed": False}
-    await drop_note(context, brain, path)
+        await drop_note(context, brain, path)
     return {"removed": removed}
 
 

@@ -21,6 +21,15 @@ GAP = "[…]"
         "モデルが応答しません。",
         "Das Modell antwortet nicht – später noch einmal versuchen.",
         "RateLimitError: token limit exceeded",
+        "The model is overloaded. Try again in 30 seconds.",
+        "rate limit reached for gpt-4o: 3 of 3 requests",
+        "context length exceeded: 8192 tokens",
+        "You asked for 9000 tokens (4000 in the messages, 5000 in the answer). Please ask for less.",
+        "Limit of tokens per min (TPM): Limit 30000, Used 29000.",
+        "The token is invalid. Check your key, then try again: 2 attempts left.",
+        "Check your key. Try again.",
+        "Try later (the token limit is 5 Million).",
+        "claude-3-5-sonnet is at capacity: HTTP 529, SERVICE UNAVAILABLE",
     ],
 )
 def test_prose_passes_as_it_is(said: str) -> None:
@@ -54,6 +63,69 @@ def test_prose_passes_as_it_is(said: str) -> None:
 )
 def test_what_may_be_an_address_or_a_secret_is_taken_out(said: str, shown: str | None) -> None:
     assert clean_message(said) == (None if shown == GAP else shown)
+
+
+SECRET = ("swordfish", "QWERTYuiop", "hunter", "correct", "horse", "letmein", "abcdefghij", "Swordfish", "1234")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "client_secret: QWERTYuiopASDFgh",
+        "DB_PASSWORD: correcthorse",
+        '{"db_password": "hunter"}',
+        '{"db_password" : {"hunter"}}',
+        "api_key: swordfish rejected",
+        "access-token: swordfish",
+        "accessToken: swordfish",
+        "auth.token: swordfish",
+        "x-internal-key: letmeinplease",
+        "tokens: abcdefghij",
+        "passwords: hunter",
+        "passwords: hunter, swordfish",
+        "Wrong API key provided: swordfish",
+        "(the password: swordfish)",
+        "password1: hunter",
+        "token #2: swordfish",
+        "password -> swordfish",
+        "password→ swordfish",
+        "password => swordfish",
+        "password = * swordfish",
+        "password: * swordfish",
+        "password:* swordfish",
+        "password: correct horse battery",
+        "password:correct horse battery",
+        "password=correct horse battery",
+        "Password (admin): swordfish",
+        "Password (of the admin): swordfish",
+        "Password(admin): swordfish",
+        "the password is: swordfish",
+        "the password is Swordfish",
+        "authorization: Digest swordfish",
+        "authorization Digest swordfish",
+        "authorization: Bearer: swordfish",
+        "signature: swordfish",
+        "pw: swordfish",
+        "pin: 1234",
+    ],
+)
+def test_what_is_announced_as_a_secret_is_taken_out(said: str) -> None:
+    shown = clean_message(f"Refused. {said}")
+    assert shown is not None
+    assert shown.startswith("Refused. ")
+    assert not [word for word in SECRET if word in shown]
+
+
+@pytest.mark.parametrize("end", [",", ";", "."])
+def test_a_secret_ends_where_a_part_of_a_sentence_ends(end: str) -> None:
+    assert clean_message(f"password: correct horse{end} Try again") == f"password: {GAP} Try again"
+
+
+@pytest.mark.parametrize(
+    "said", ["A1B-2C3-D4E-5F6-G7H-8J9", "A1B-2C3", "4111-1111-1111-1111", "AKIAIOSFODNNEXAMPLE", "QWERT-YUIOP-ASDFG"]
+)
+def test_what_is_too_much_of_digits_or_capitals_is_taken_out(said: str) -> None:
+    assert clean_message(f"refused {said} today") == f"refused {GAP} today"
 
 
 @pytest.mark.parametrize(
