@@ -20,7 +20,7 @@ from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import brain_uuid, check_id
+from gateway.operations.names import check_id, is_brain
 
 _NAME_LENGTH: Final = 256
 _BRAINS_NAMED: Final = 10
@@ -177,7 +177,7 @@ def _check_brain(settings: Settings, record: token_file.Record) -> None:
     except (BadSetting, CannotStart, GatewayError) as error:
         say(f"Whether there is a brain {record.brain} could not be checked: {getattr(error, 'message', error)}")
         return
-    if not any(record.brain in (slug, brain_id, brain_uuid(brain_id)) for slug, brain_id in brains):
+    if not any(is_brain(str(record.brain), brain_id, slug) for slug, brain_id in brains):
         there = ", ".join(slug for slug, _ in brains[:_BRAINS_NAMED]) or "none yet"
         raise BadSetting(
             f"There is no brain {record.brain}. There are: {there}. "
