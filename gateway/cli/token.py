@@ -53,11 +53,17 @@ def create_token(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def import_token(settings: Settings, arguments: argparse.Namespace) -> None:
     """Let in a token of elsewhere. Only its hash is kept, as of tokens of ours."""
+    if arguments.sha256 == token_file.digest(""):
+        raise BadSetting("--sha256 is the hash of an empty text, and not of a token.")
     record = _record(arguments.sha256 or _brought_hash(arguments), arguments)
     if record.expires is not None and record.expires <= record.created:
         raise BadSetting("--expires must be in the future.")
     _keep(settings, record, arguments)
     say(f"Token {record.id} for {record.name} is imported, to be used at {_endpoints(record)}.")
+    if arguments.sha256:
+        say("A hash does not show whether its token is easy to guess: be sure that it was made at random, and long.")
+        if record.brain is None:
+            say("Without --brain it is good for every brain that the URL names. A bto_ token should have a --brain.")
 
 
 def _brought_hash(arguments: argparse.Namespace) -> str:
