@@ -45,7 +45,7 @@ async def test_tags_are_looked_for_in_the_whole_namespace_and_what_was_not_read_
             shelf.put(f"{FOLDER}/k{n:03}.md", note(f"Otter otter otter {n}.", tags="common"))
         shelf.put(f"{FOLDER}/new.md", note("An otter.", tags="rare, common"))
         async with shelf.client("kv") as agent:
-            assert (await search(agent))[1] == "(more notes have words of the query; only the first 100 were ranked)"
+            assert (await search(agent))[1] == "(There may be more matches: only the first 100 were ranked.)"
             before = shelf.counted.requests
             assert await search(agent, tags=["rare"]) == (["new"], "(4 older notes were not read)")
             # Two searches, a listing, and no more notes than may be read.
