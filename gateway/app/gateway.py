@@ -42,6 +42,7 @@ from gateway.upstream.credentials import Credentials, Endpoint, Internal, Passth
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.dialect import Dialect
+from gateway.upstream.dialects.memoai import MEMOAI
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
@@ -71,7 +72,7 @@ class Gateway:
             _dialects(settings),
             self._endpoint,
             deadlines=_deadlines(settings),
-            credentials=_credentials(settings, self._keys, self._internal_key),
+            credentials=self._credentials(),
             shared=settings.is_shared,
         )
         self.brain = Brain(
@@ -83,6 +84,23 @@ class Gateway:
             limits=self._limits,
             shared=settings.is_shared,
             actor=settings.actor,
+        )
+
+    def _credentials(self) -> Credentials:
+        settings = self._settings
+        if settings.upstream_auth == "static":
+            # Many tenants and one token: that is the embedded brain, also where it runs in the process of the workers.
+            return Telling() if settings.is_shared else Static()
+        if settings.upstream_auth == "passthrough":
+            return Passthrough()
+        assert self._keys is not None
+        return Internal(
+            self._keys,
+            issuer=str(settings.public_url),
+            audience=str(settings.upstream_audience),
+            internal_key=self._internal_key,
+            # What MemoAI scopes by comes from a header, which is as good as the caller where there is one tenant.
+            every_project=lambda: not settings.is_shared and self._upstream.speaks(MEMOAI),
         )
 
     def surface(self, name: str) -> Surface:
@@ -224,23 +242,6 @@ def _is_stale(file: RereadFile[str] | None) -> bool:
         return False
     file.value()
     return not file.is_current
-
-
-def _credentials(settings: Settings, keys: SigningKeys | None, internal_key: RereadFile[str] | None) -> Credentials:
-    if settings.upstream_auth == "static":
-        # Many tenants and one token: that is the embedded brain, also where it runs in the process of the workers.
-        return Telling() if settings.is_shared else Static()
-    if settings.upstream_auth == "passthrough":
-        return Passthrough()
-    assert keys is not None
-    return Internal(
-        keys,
-        issuer=str(settings.public_url),
-        audience=str(settings.upstream_audience),
-        internal_key=internal_key,
-        # What MemoAI scopes by comes from a header, which is as good as the caller where there is one tenant.
-        every_project=settings.dialect == "memoai" and not settings.is_shared,
-    )
 
 
 def _options(settings: Settings) -> Options:

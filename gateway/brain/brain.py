@@ -7,7 +7,7 @@ from functools import partial
 
 from gateway.brain.answer_sources import NotTheirs, Sources, quote_hits
 from gateway.brain.call_context import CallContext, Services, Vet
-from gateway.brain.directory import DEFAULT, Directory, Known, list_brains
+from gateway.brain.directory import DEFAULT, Directory, Known, going_by, list_brains, no_default
 from gateway.brain.finder import Finder
 from gateway.brain.limits import Limits
 from gateway.brain.visibility import View, view_of
@@ -257,7 +257,7 @@ class Brain:
 
     async def exists(self, call: Call, brain: str) -> bool:
         """Whether a brain is among those the platform lists."""
-        return any(brain in (b.get("id"), b.get("slug")) for b in (await self._directory.listing(call))["items"])
+        return bool(going_by((await self._directory.listing(call))["items"], brain))
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
         """The frames of an answer, in order, `done` last. It draws on nothing that the caller may not see."""
@@ -331,10 +331,7 @@ class Brain:
             return by_id
         now, why = await self._directory.choice(call, brain)
         if now == resolved and why == DEFAULT:
-            message = (
-                f"There is no brain {now}, the default of this gateway. Name another, or correct BRAINS_DEFAULT_BRAIN."
-            )
-            raise GatewayError("no_brain", message) from error
+            raise no_default(now) from error
         call.brain = now
         return None if now == resolved else now
 

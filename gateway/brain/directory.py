@@ -1,7 +1,7 @@
 """Which brain a call means, and the brains there are."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.operations import names
@@ -82,25 +82,38 @@ class Directory:
         Raises:
             GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
         """
-        chosen, _why = await self.choice(call, brain)
-        call.brain = await self._as_listed(call, chosen) if names.is_derived_uuid(chosen) else chosen
+        call.brain, _why = await self.choice(call, brain)
         return call.brain
 
-    async def _as_listed(self, call: Call, ref: str) -> str:
-        """The id of the brain that a UUID names, which may be derived from it: no platform knows those."""
+    async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
+        """The brain a call means, and why that one.
+
+        Raises:
+            GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
+        """
+        ref, why = await self._choose(call, brain)
+        if not names.is_derived_uuid(ref):
+            return ref, why
+        # No platform knows the UUIDs that are derived from ids.
         try:
-            found = {str(b["id"]) for b in await self._brains(call) if b.get("id") and _is(b, ref)}
+            if (brain_id := await self._id_by_uuid(call, ref)) is not None:
+                return brain_id, why
         except GatewayError as error:
             if error.code != "not_implemented":
                 raise
-            return ref
-        if len(found) > 1:
-            # Somebody may have called a brain of theirs by another's UUID.
-            raise GatewayError("no_brain", "That UUID names more than one brain. Name yours by its id or slug.")
-        return names.check_id(found.pop(), "brain") if found else ref
+            return ref, why
+        raise no_default(ref) if why == DEFAULT else GatewayError("no_brain")
 
-    async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
-        """The brain a call means, and why that one."""
+    async def _id_by_uuid(self, call: Call, ref: str) -> str | None:
+        found = going_by(await self._brains(call), ref)
+        if not found:
+            # It may be newer than the list.
+            self.forget(call)
+            found = going_by(await self._brains(call), ref)
+        return names.check_id(_own_name(found[0]), "brain") if found else None
+
+    async def _choose(self, call: Call, brain: str | None) -> tuple[str, str]:
+        """What names the brain that a call means, and why that one."""
         asked = names.check_id(brain, "brain") if brain is not None else None
         ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
@@ -134,9 +147,8 @@ class Directory:
 
     async def id_of(self, call: Call, ref: str) -> str | None:
         """The id behind a slug, for platforms that take ids only; None when there is nothing better to try."""
-        found = next(
-            (b for b in await self._brains(call) if ref == b.get("slug") and b.get("id") not in (None, ref)), None
-        )
+        brains = going_by(await self._brains(call), ref)
+        found = next((b for b in brains if ref == b.get("slug") and b.get("id") not in (None, ref)), None)
         return None if found is None else names.check_id(str(found["id"]), "brain")
 
     async def known(self, call: Call, ref: str) -> Known:
@@ -148,7 +160,7 @@ class Directory:
         if key in self._listed:
             return self._listed[key]
         try:
-            found = next((b for b in await self._brains(call) if _is(b, ref)), None)
+            found = next(iter(going_by(await self._brains(call), ref)), None)
         except GatewayError:
             found = None
         if found is None:
@@ -171,7 +183,7 @@ class Directory:
             if len(items) > _MOST_BRAINS:
                 raise GatewayError("upstream_error", "The platform lists more brains than the gateway can keep.")
         ceiling = call.caller.ceiling
-        visible = [b for b in items if ceiling is None or _is(b, ceiling)]
+        visible = items if ceiling is None else going_by(items, ceiling)
         if ceiling is not None and not visible:
             raise GatewayError("no_brain", "The URL names a brain that does not exist, or that is not yours.")
         return {**answer, "items": visible}
@@ -234,6 +246,19 @@ class Directory:
         return brains
 
 
+def no_default(brain: str) -> GatewayError:
+    message = f"There is no brain {brain}, the default of this gateway. Name another, or correct BRAINS_DEFAULT_BRAIN."
+    return GatewayError("no_brain", message)
+
+
+def going_by(brains: Sequence[JsonObject], ref: str) -> list[JsonObject]:
+    """The brains that go by this. A UUID that is derived from a brain's id means that brain before one whose id it is:
+    some platforms let callers choose ids."""
+    found = [b for b in brains if _is(b, ref)]
+    derived = [b for b in found if names.is_derived_uuid(ref) and _own_name(b) != ref]
+    return derived or found
+
+
 def _items(answer: JsonObject) -> list[JsonObject]:
     items = answer.get("items")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -257,7 +282,9 @@ def _brains_named(answer: JsonValue) -> Iterator[str]:
 
 
 def _is(brain: JsonObject, ref: str) -> bool:
-    """Whether a brain goes by this: its id, its slug, or the UUID that is derived from its id."""
-    if ref in (brain.get("id"), brain.get("slug")):
-        return True
-    return names.is_derived_uuid(ref) and brain.get("id") is not None and names.brain_uuid(str(brain["id"])) == ref
+    brain_id, slug = (None if brain.get(key) is None else str(brain[key]) for key in ("id", "slug"))
+    return names.is_brain(ref, brain_id, slug)
+
+
+def _own_name(brain: JsonObject) -> str:
+    return str(brain.get("id") or brain.get("slug"))

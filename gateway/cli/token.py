@@ -20,7 +20,7 @@ from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import brain_uuid, check_id
+from gateway.operations.names import check_id, is_brain
 
 _NAME_LENGTH: Final = 256
 _BRAINS_NAMED: Final = 10
@@ -53,11 +53,17 @@ def create_token(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def import_token(settings: Settings, arguments: argparse.Namespace) -> None:
     """Let in a token of elsewhere. Only its hash is kept, as of tokens of ours."""
+    if arguments.sha256 == token_file.digest(""):
+        raise BadSetting("--sha256 is the hash of an empty text, and not of a token.")
     record = _record(arguments.sha256 or _brought_hash(arguments), arguments)
     if record.expires is not None and record.expires <= record.created:
         raise BadSetting("--expires must be in the future.")
     _keep(settings, record, arguments)
     say(f"Token {record.id} for {record.name} is imported, to be used at {_endpoints(record)}.")
+    if arguments.sha256:
+        say("A hash does not show whether its token is easy to guess: be sure that it was made at random, and long.")
+        if record.brain is None:
+            say("Without --brain it is good for every brain that the URL names. A bto_ token should have a --brain.")
 
 
 def _brought_hash(arguments: argparse.Namespace) -> str:
@@ -177,7 +183,7 @@ def _check_brain(settings: Settings, record: token_file.Record) -> None:
     except (BadSetting, CannotStart, GatewayError) as error:
         say(f"Whether there is a brain {record.brain} could not be checked: {getattr(error, 'message', error)}")
         return
-    if not any(record.brain in (slug, brain_id, brain_uuid(brain_id)) for slug, brain_id in brains):
+    if not any(is_brain(str(record.brain), brain_id, slug) for slug, brain_id in brains):
         there = ", ".join(slug for slug, _ in brains[:_BRAINS_NAMED]) or "none yet"
         raise BadSetting(
             f"There is no brain {record.brain}. There are: {there}. "

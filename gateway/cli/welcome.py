@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.config.settings import Settings
+from gateway.operations.names import is_brain
 
 
 def serving(settings: Settings) -> list[str]:
@@ -30,7 +31,7 @@ def serving(settings: Settings) -> list[str]:
 def no_default(settings: Settings, brains: Sequence[tuple[str, str]] | None) -> list[str]:
     """That the default brain is not there. No reason not to start: it can only be made by a gateway that runs."""
     default = None if settings.is_shared else settings.default_brain
-    if default is None or brains is None or any(default in names for names in brains):
+    if default is None or brains is None or any(is_brain(default, brain_id, slug) for slug, brain_id in brains):
         return []
     there = ", ".join(slug for slug, _ in brains)
     return [

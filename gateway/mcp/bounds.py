@@ -17,7 +17,7 @@ def bounded(entries: Sequence[JsonObject], text: str, length: int = RESULT_LENGT
     room = length
     for entry in entries:
         fitting = _cut(entry, text, length * 9 // 10)
-        room -= _size_of(fitting, room)
+        room -= json_length(fitting, room)
         if room < 0:
             break
         kept.append(fitting)
@@ -42,12 +42,13 @@ def _cut(entry: JsonObject, text: str, length: int) -> JsonObject:
     return {**entry, text: cut(said, length)} if isinstance(said, str) and len(said) > length else entry
 
 
-def _size_of(value: JsonObject, enough: int) -> int:
+def json_length(value: JsonObject | Sequence[JsonObject], enough: int, *, indent: int = 0) -> int:
     """About how long it is as JSON; no more of it is looked at than is enough."""
     size = 0
-    containers: list[Any] = [value]
+    containers: list[tuple[Any, int]] = [(value, indent)]
     while containers and size <= enough:
-        container = containers.pop()
+        container, margin = containers.pop()
+        size += margin * len(container)
         if isinstance(container, dict):
             size += sum(map(len, container)) + 4 * len(container)
             container = container.values()
@@ -55,7 +56,7 @@ def _size_of(value: JsonObject, enough: int) -> int:
             if isinstance(part, str):
                 size += len(part) + 3
             elif isinstance(part, dict | list):
-                containers.append(part)
+                containers.append((part, margin + indent))
                 size += 3
             else:
                 size += 8

@@ -133,6 +133,18 @@ def brain_uuid(brain_id: str) -> str:
     return brain_id if is_uuid(brain_id) else str(uuid.uuid5(_BRAINS, brain_id))
 
 
+def is_brain(ref: str, brain_id: str | None, slug: str | None) -> bool:
+    """Whether a brain goes by this: its id, its slug, or the UUID that is derived from its id.
+
+    What may be such a UUID is never taken for a slug, because anybody may call a brain so. Where there are no ids,
+    the slug is the id.
+    """
+    if not is_derived_uuid(ref):
+        return ref in (brain_id, slug)
+    own = brain_id or slug
+    return own is not None and brain_uuid(own) == ref
+
+
 def is_uuid(text: str) -> bool:
     try:
         return len(text) == _UUID_LENGTH and str(uuid.UUID(text)) == text

@@ -69,7 +69,7 @@ class Internal:
         issuer: str,
         audience: str,
         internal_key: RereadFile[str] | None = None,
-        every_project: bool = False,
+        every_project: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`every_project` is whether all projects are every caller's, as where there is one tenant."""
@@ -98,7 +98,7 @@ class Internal:
             "act": {"client_id": principal.client} if principal.client else None,
             "org_id": principal.org,
             # Signed, it counts as verified: so it must be one that is the caller's.
-            "project_id": project if self._every_project or project in principal.projects else None,
+            "project_id": project if self._every_project() or project in principal.projects else None,
             # What this tool needs, and never more than the caller has.
             "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.grant([call.scope])),
             "txn": call.request_id,

@@ -99,6 +99,10 @@ class Upstream:
         """What is known of the platform."""
         return await self._detector.verdict(call)
 
+    def speaks(self, dialect: Dialect) -> bool:
+        """Whether the platform speaks this dialect, as far as is known."""
+        return self._detector.known is not None and self._detector.known.dialect is dialect
+
     def finds(self, path: str) -> bool:
         """Whether the platform's search ever finds what is stored at a path, as far as is known."""
         known = self._detector.known

@@ -58,13 +58,24 @@ def test_a_wrong_shared_secret_is_told_by_the_names_of_the_settings(tmp_path: Pa
     assert said == {"type": "authentication_error", "message": MEMOAI.wants}
 
 
-def test_one_tenant_may_name_any_project(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dialect", ["auto", "memoai"])
+def test_one_tenant_may_name_any_project(tmp_path: Path, dialect: str) -> None:
     """The header says which, as MemoAI has it."""
-    with memo_world(tmp_path, dialect="memoai", single_tenant=True) as world:
+    with memo_world(tmp_path, dialect=dialect, single_tenant=True) as world:
         ada = world.person("ada", "acme").but(project="orion")
         memo_id = ada.record("Otters hold hands.")
         assert [memo["id"] for memo in ada.search("otters")] == [memo_id]
-        assert {claims["project_id"] for claims in world.core.claims} == {"orion"}
+        # Before a core is known for one, nothing is signed that only a core may be told.
+        signed = [claims.get("project_id") for claims in world.core.claims]
+        assert signed == [*([None] if dialect == "auto" else []), "orion", "orion"]
+
+
+def test_with_many_tenants_the_project_of_somebody_else_is_never_signed(tmp_path: Path) -> None:
+    with memo_world(tmp_path) as world:
+        ada = world.person("ada", "acme", "orion")
+        ada.search("otters")
+        assert ada.but(project="lyra").error("search", query="otters")["type"] == "not_found"
+        assert {claims.get("project_id") for claims in world.core.claims} <= {None, "orion"}
 
 
 async def test_the_report_says_that_memos_alone_are_served(tmp_path: Path) -> None:

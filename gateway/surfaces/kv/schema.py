@@ -1,8 +1,8 @@
 """The tools of the `kv` surface as data. Names, parameters, limits and their words are the contract's."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of
 from gateway.mcp.tool import Input, ToolSpec
@@ -20,10 +20,18 @@ OneNamespace = Annotated[Word | None, Field(description="Restrict to one namespa
 TagFilter = Annotated[list[Tag] | None, Field(max_length=20, description="AND-filter on these tags.")]
 
 
+def _default_if_null(namespace: Any) -> Any:
+    return DEFAULT_NAMESPACE if namespace is None else namespace
+
+
 class PutInput(Input):
+    as_sent = frozenset({"namespace"})
+
     key: Annotated[Word, Field(description="Short snake_case identifier, unique per namespace.")]
     value: Annotated[str, StringConstraints(min_length=1, max_length=VALUE_LENGTH)]
-    namespace: Annotated[Word, Field(description="Logical bucket (default default).")] = DEFAULT_NAMESPACE
+    namespace: Annotated[
+        Word, BeforeValidator(_default_if_null), Field(description="Logical bucket (default default).")
+    ] = DEFAULT_NAMESPACE
     tags: Annotated[list[Tag] | None, Field(max_length=20, description="Up to 20 tags.")] = None
     importance: Annotated[Number, Field(ge=1, le=10, description="Drives search ranking (default 5).")] = 5
     expires_in_days: Annotated[

@@ -1,6 +1,7 @@
 """The `kv` surface: values by namespace and key, each of them a note."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -26,6 +27,19 @@ _DEFAULT_IMPORTANCE = 5
 # What a note says that was deleted or replaced, in the words of the contract.
 _DELETED, _LATEST = "deletedAt", "isLatestVersion"
 _STAMPS = (_DELETED, _LATEST)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What a search has looked at: the hits in their order, all paths, and the memories that may be results."""
+
+    ranker: Ranker
+    hits: list[JsonObject] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    memories: dict[str, JsonObject] = field(default_factory=dict)
+
+    def results(self) -> list[JsonObject]:
+        return self.ranker.rank(self.hits, self.memories)
 
 
 class Kv(Surface):
@@ -71,31 +85,40 @@ class Kv(Surface):
 
     async def _find(self, args: schema.SearchInput, call: Call) -> tuple[list[JsonObject], str]:
         """The best memories of a namespace, and what to say of those that were not looked at."""
-        folder, ranker = folder_of(args.namespace), Ranker(Query(args.query), args.mode)
-        memories: dict[str, JsonObject] = {}
-        seen: set[str] = set()
+        looked = _Looked(Ranker(Query(args.query), args.mode))
         # Of a note there may be several hits, and some may be filtered out. More only if that could change anything.
-        for wanted in dict.fromkeys(min(most, MOST_FOUND) for most in (2 * args.limit + 10, MOST_FOUND)):
-            hits, is_full = await self._notes.search(call, args.query, folder, wanted)
-            memories |= await self._read(call, [hit["path"] for hit in hits if hit["path"] not in seen], args.tags)
-            seen |= {hit["path"] for hit in hits}
-            results = ranker.rank(hits, memories)
-            if not is_full or not ranker.may_be_beaten(hits, results, args.limit):
-                return results[: args.limit], ""
+        few = min(2 * args.limit + 10, MOST_FOUND)
+        is_enough = await self._look_at_hits(args, call, few, looked)
+        if not is_enough and few < MOST_FOUND:
+            is_enough = await self._look_at_hits(args, call, MOST_FOUND, looked)
+        unread = "" if is_enough else await self._look_at_others(args, call, looked)
+        return looked.results()[: args.limit], unread
+
+    async def _look_at_hits(self, args: schema.SearchInput, call: Call, wanted: int, looked: _Looked) -> bool:
+        """Read what the platform finds. Returns whether nothing better can be behind it."""
+        hits, is_full = await self._notes.search(call, args.query, folder_of(args.namespace), wanted)
+        new = [hit["path"] for hit in hits if hit["path"] not in looked.seen]
+        looked.memories |= await self._read(call, new, args.tags)
+        looked.seen.update(new)
+        looked.hits = hits
+        return not is_full or not looked.ranker.may_be_beaten(hits, looked.results(), args.limit)
+
+    async def _look_at_others(self, args: schema.SearchInput, call: Call, looked: _Looked) -> str:
+        """Read other notes too if tags are wanted: any may have them. Returns what to say of those not read."""
         if not args.tags:
-            return results[: args.limit], text.MORE_FOUND
-        # What has the tags may be anywhere behind what was found: the other notes are read, too.
+            return text.MORE_FOUND
         try:
-            others = [entry.path for entry in await self._notes.entries(call, folder) if entry.path not in seen]
+            entries = await self._notes.entries(call, folder_of(args.namespace))
         except GatewayError as error:
             if error.code != "not_implemented":
                 raise
-            return results[: args.limit], text.MORE_FOUND
-        looked_at = others[: max(self._options.recall_notes - len(seen), 0)]
-        further = await self._read(call, looked_at, args.tags)
-        hits += [{"path": path} for path, memory in further.items() if ranker.matches(memory)]
-        results = ranker.rank(hits, memories | further)
-        return results[: args.limit], text.not_read(len(others) - len(looked_at))
+            return text.MORE_FOUND
+        others = [entry.path for entry in entries if entry.path not in looked.seen]
+        read = others[: max(self._options.recall_notes - len(looked.seen), 0)]
+        memories = await self._read(call, read, args.tags)
+        looked.memories |= memories
+        looked.hits += [{"path": path} for path, memory in memories.items() if looked.ranker.matches(memory)]
+        return text.not_read(len(others) - len(read))
 
     async def _read(self, call: Call, paths: Sequence[str], tags: Sequence[str] | None) -> dict[str, JsonObject]:
         """The live memories at these paths that have all of the tags."""

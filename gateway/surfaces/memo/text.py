@@ -1,13 +1,14 @@
 """What the `memo` surface says: results and errors as the contract words them. Pure functions."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gateway.mcp.bounds import RESULT_LENGTH, cut
+from gateway.mcp.bounds import RESULT_LENGTH, cut, json_length
 from gateway.operations.errors import GatewayError
-from gateway.operations.table import JsonObject
+from gateway.operations.table import JsonObject, JsonValue
 from gateway.surfaces.memo.schema import LEAST, MOST
 
 PROJECT_WANTED: Final = (
@@ -20,6 +21,18 @@ _PERHAPS_RECORDED: Final = (
     "An internal error occurred. The memo may have been recorded. Search for it before you try again."
 )
 _SHOWN: Final = 128
+_INDENT: Final = 2
+_MARKS_LENGTH: Final = 200
+# What stands for a field of a memo that is too long to be shown.
+_EMPTY: Final[JsonObject] = {
+    "id": "",
+    "episode_type": "",
+    "created_at": "",
+    "source": "",
+    "similarity": 0,
+    "tags": [],
+    "extra_metadata": {},
+}
 # Code of ours -> type of the contract; what is not here is an internal error.
 TYPES: Final[Mapping[str, str]] = {
     "no_brain": "not_found",
@@ -54,10 +67,40 @@ def recorded(memo_id: str) -> str:
 
 def searched(memos: Sequence[JsonObject]) -> str:
     """All of them, as the contract leaves no room to say that some are missing; where that is too much, cut ones."""
-    share = RESULT_LENGTH // max(len(memos), 1)
-    is_long = sum(len(memo["content"]) for memo in memos) > RESULT_LENGTH
-    shown = [{**memo, "content": cut(memo["content"], share)} for memo in memos] if is_long else list(memos)
-    return json.dumps(shown, ensure_ascii=False, indent=2)
+    if _fits(memos, RESULT_LENGTH):
+        return _as_json(memos)
+    return _as_json([_shorten(memo, RESULT_LENGTH // len(memos)) for memo in memos])
+
+
+def _shorten(memo: JsonObject, length: int) -> JsonObject:
+    """A memo in so many characters: fields that do not fit in half of them are emptied, then its content is cut.
+
+    The content says so, because there is no other place for it. Fields that the contract does not know are left out.
+    """
+    if _fits([memo], length):
+        return memo
+    shown: JsonObject = {}
+    for name in (name for name in _EMPTY if name in memo):
+        shown[name] = memo[name] if _fits([{**shown, name: memo[name]}], length // 2) else _EMPTY[name]
+    emptied = [name for name in shown if shown[name] != memo[name]]
+    mark = f" … (left out as too long: {', '.join(emptied)})" if emptied else ""
+    room = length - len(_as_json([shown])) - _MARKS_LENGTH
+    return {**shown, "content": _cut_to_fit(memo["content"], room) + mark}
+
+
+def _cut_to_fit(content: str, room: int) -> str:
+    """So much of a content that it takes no more room as JSON, where some characters take six."""
+    lengths = range(1, min(len(content), room) + 1)
+    return cut(content, bisect_right(lengths, room, key=lambda length: len(_as_json(content[:length]))))
+
+
+def _fits(value: Sequence[JsonObject], length: int) -> bool:
+    # Nested deeply it may take a hundred times the room when it is indented, so it is not written to be measured.
+    return json_length(value, length, indent=_INDENT) <= length and len(_as_json(value)) <= length
+
+
+def _as_json(value: JsonValue | Sequence[JsonObject]) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=_INDENT)
 
 
 def moment(milliseconds: int) -> str:

@@ -81,6 +81,25 @@ async def test_a_brain_that_is_nowhere_stays_no_brain() -> None:
         assert caught.value.code == "no_brain"
 
 
+async def test_the_uuid_of_a_brain_that_is_gone_leads_to_no_brain_that_is_called_so() -> None:
+    listed, uuid = [{"id": "brn_1", "slug": "main"}], names.brain_uuid("brn_1")
+    answers: dict[str, Answer] = {
+        "GET /v1/brains": lambda _request: {"items": listed},
+        "GET /v1/brains/brn_1/search": NO_BRAIN,
+        f"GET /v1/brains/{uuid}/search": lambda _request: {"hits": []},
+    }
+    async with opened(answers) as (brain, platform):
+        assert await brain.exists(Call(), uuid)
+        for brains in (listed, [{"id": "brn_2", "slug": uuid}]):
+            await brain.known(Call(Caller(preferred=uuid)))
+            listed[:] = brains
+            with pytest.raises(GatewayError) as caught:
+                await brain.serve(Call(), uuid, "search", {"query": "x"})
+            assert caught.value.code == "no_brain"
+        assert not await brain.exists(Call(), uuid)
+        assert f"GET /v1/brains/{uuid}/search" not in platform.requests
+
+
 async def test_the_first_brain_is_looked_up_once_in_a_while() -> None:
     answers: dict[str, Answer] = {
         "GET /v1/brains": lambda _request: BRAINS,

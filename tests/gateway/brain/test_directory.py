@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from gateway.brain.directory import Directory, Known
+from gateway.operations import names
 from gateway.operations.caller import Call, Caller
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import Args, JsonObject
 
 MAIN, DESK = {"id": "brn_1", "slug": "main"}, {"id": "brn_2", "slug": "desk"}
+UUID = names.brain_uuid("brn_1")
+CALLED_SO = {"id": "brn_3", "slug": UUID}
 
 
 class Platform:
@@ -233,3 +236,46 @@ async def test_a_brain_that_cannot_be_looked_up_is_called_as_it_was_named() -> N
     assert await directory.known(call(), "desk") == Known("desk", "desk")
     platform.brains, platform.now = [MAIN, DESK], 3600.0
     assert await directory.known(call(), "desk") == Known("brn_2", "desk")
+
+
+@pytest.mark.parametrize("brains", [[MAIN, CALLED_SO], [CALLED_SO, MAIN]], ids=["before", "after"])
+async def test_nobody_takes_over_a_uuid_by_calling_a_brain_so(brains: list[JsonObject]) -> None:
+    directory, bound = Platform(*brains).directory(), call(ceiling=UUID)
+    assert await directory.resolve(call(), UUID) == "brn_1"
+    assert await directory.known(call(), UUID) == Known("brn_1", "main")
+    assert (await directory.listing(bound))["items"] == [MAIN]
+    assert await directory.resolve(bound, "main") == "brn_1"
+    assert await code_of(directory, bound, "brn_3") == "forbidden"
+    assert await code_of(directory, call(ceiling="brn_3"), UUID) == "forbidden"
+
+
+@pytest.mark.parametrize("who", [call(), call(ceiling=UUID), call(preferred=UUID)], ids=["argument", "URL", "header"])
+async def test_the_uuid_of_a_brain_that_is_gone_names_none(who: Call) -> None:
+    directory = Platform(DESK, CALLED_SO).directory()
+    assert await code_of(directory, who, UUID) == "no_brain"
+    assert await directory.id_of(call(), UUID) is None
+    assert await directory.known(call(), UUID) == Known(UUID, UUID)
+    assert await directory.resolve(call(), "brn_3") == "brn_3"
+
+
+async def test_a_uuid_that_is_the_id_of_a_brain_names_that_brain() -> None:
+    assert await Platform(MAIN, {"id": UUID, "slug": "x"}).directory().resolve(call(), UUID) == "brn_1"
+    assert await Platform(DESK, {"id": UUID, "slug": "x"}).directory().resolve(call(), UUID) == UUID
+
+
+async def test_the_uuid_of_a_brain_that_is_newer_than_the_list_is_found() -> None:
+    platform = Platform(DESK)
+    directory = platform.directory()
+    await directory.resolve(call(), None)
+    platform.brains = [DESK, MAIN]
+    assert await directory.resolve(call(), UUID) == "brn_1"
+
+
+async def test_a_default_that_is_a_uuid_is_chosen_by_the_id_of_its_brain_or_said_to_be_missing() -> None:
+    assert (await Platform(MAIN).directory(UUID).choice(call(), None))[0] == "brn_1"
+    with pytest.raises(GatewayError, match=f"There is no brain {UUID}, the default of this gateway"):
+        await Platform(DESK).directory(UUID).resolve(call(), None)
+
+
+async def test_where_brains_have_no_ids_a_uuid_is_derived_from_the_slug() -> None:
+    assert await Platform({"slug": "desk"}).directory().resolve(call(), names.brain_uuid("desk")) == "desk"

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse
 
 from gateway.app.capabilities import URI
 from gateway.cli.main import main
+from gateway.operations.names import brain_uuid
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
@@ -193,6 +194,7 @@ def test_a_brain_that_may_not_fetch_cannot_ingest_pages(tmp_path: Path) -> None:
     [
         (("a", "b"), {}, {"id": "a", "why": "the first of 2"}),
         (("a", "b"), {"JB_BRAIN": "b"}, {"id": "b", "why": "the configured default"}),
+        (("a", "b"), {"JB_BRAIN": brain_uuid("b")}, {"id": "b", "why": "the configured default"}),
     ],
 )
 def test_the_brain_that_would_be_used_is_named_with_the_reason(

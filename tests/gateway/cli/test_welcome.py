@@ -8,6 +8,7 @@ import pytest
 
 from gateway.cli import welcome
 from gateway.config.settings import load
+from gateway.operations.names import brain_uuid
 
 
 def entries(**settings: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -75,14 +76,16 @@ def test_the_other_vocabularies_are_told_of() -> None:
     [
         ({"default_brain": "main"}, [("main", "brn_1")], False),
         ({"default_brain": "brn_1"}, [("main", "brn_1")], False),
+        ({"default_brain": brain_uuid("brn_1")}, [("main", "brn_1")], False),
         ({"default_brain": "other"}, [("main", "brn_1")], True),
+        ({"default_brain": brain_uuid("brn_1")}, [(brain_uuid("brn_1"), "brn_2")], True),
         ({}, [("main", "brn_1")], False),
         # Nobody has asked the platform yet, and with many tenants there is no default.
         ({"default_brain": "other", "upstream_url": "http://127.0.0.1:9"}, None, False),
         ({"default_brain": "other", "auth": "tokens"}, [("main", "brn_1")], False),
     ],
 )
-def test_the_default_brain_is_known_by_either_name(
+def test_the_default_brain_is_known_by_each_of_its_names(
     settings: dict[str, Any], brains: list[tuple[str, str]] | None, told: bool
 ) -> None:
     assert bool(welcome.no_default(load(**settings), brains)) is told

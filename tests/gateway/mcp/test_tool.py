@@ -53,6 +53,7 @@ LEAST: dict[type[Input], dict[str, Any]] = {
 }
 # Those that name what is deleted or changed: an empty one is a mistake, and may not become another target.
 EXACT: list[tuple[type[Input], dict[str, Any], str]] = [
+    (kv.PutInput, {"key": "k", "value": "v", "namespace": ""}, "namespace must not be empty."),
     (kv.DeleteInput, {"key": "k", "namespace": ""}, "namespace must not be empty."),
     (kv.DeleteInput, {"key": "k", "namespace": None}, "namespace must be a string."),
     (team.ForgetInput, {"id": "global/x", "key": ""}, "key must not be empty."),
@@ -89,11 +90,16 @@ def test_an_empty_optional_argument_is_the_same_as_none(model: type[Input], empt
     assert model.of({**least, **given}) == model.of(least)
 
 
-@pytest.mark.parametrize(("model", "arguments", "said"), EXACT, ids=[row[2] for row in EXACT])
+@pytest.mark.parametrize(("model", "arguments", "said"), EXACT, ids=[f"{row[0].__name__}: {row[2]}" for row in EXACT])
 def test_what_names_the_thing_to_delete_or_change_is_taken_as_it_is(
     model: type[Input], arguments: dict[str, Any], said: str
 ) -> None:
     assert complaint(model, arguments) == said
+
+
+def test_a_put_with_null_for_a_namespace_is_in_the_default_one() -> None:
+    """Hosts that must send every argument can say so that they name none."""
+    assert kv.PutInput.of({"key": "k", "value": "v", "namespace": None}) == kv.PutInput.of({"key": "k", "value": "v"})
 
 
 @pytest.mark.parametrize("empty", [None, ""], ids=repr)

@@ -1,11 +1,9 @@
 """Models that are shown texts alone can read whole memories: what a summary leaves out follows it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from gateway.mcp.shown import FULL_LENGTH
-from gateway.surfaces.memo import text as memo_text
 from gateway.surfaces.team.surface import Read
 from tests.gateway.conftest import Agent, House, structured, texts_of
 from tests.gateway.surfaces.memory.test_shapes import called, says
@@ -169,14 +167,6 @@ async def test_a_context_of_long_entries_is_bounded(platforms: Any) -> None:
     assert [len(entry["content"]) for entry in decisions["entries"]] == [100_000]
     assert decisions["omitted"] == 3
     assert (recalled["count"], recalled["left_out"]) == (4, [])
-
-
-def test_long_memos_are_cut_where_all_are_too_much_and_none_is_left_out() -> None:
-    memos = [{"id": str(n), "content": "x" * length} for n, length in enumerate((900_000, 200_000, 10))]
-    shown = json.loads(memo_text.searched(memos))
-    assert shown[0]["content"] == "x" * 333_333 + " … (cut: 900,000 characters in all)"
-    assert shown[1:] == memos[1:]
-    assert json.loads(memo_text.searched(memos[1:])) == memos[1:]
 
 
 def test_entries_that_are_too_many_for_a_result_count_as_left_out() -> None:

@@ -118,6 +118,8 @@ def test_a_token_that_is_weak_or_malformed_is_refused(tmp_path: Path, typed: Any
     [
         ["Ken", "--sha256", "f" * 63],
         ["Ken", "--sha256", "g" * 64],
+        ["Ken", "--sha256", digest("")],
+        ["Ken", "--sha256", digest("").upper(), "--brain", "main"],
         ["Ken", "--sha256", "f" * 64, "--expires", "2020-01-01"],
         ["Ken", "--sha256", "f" * 64, "--expires", "soon"],
         ["Ken", "--sha256", "f" * 64, "--expires", "2999-01-01", "--days", "3"],
@@ -153,6 +155,17 @@ def test_the_brain_must_be_there_and_may_be_named_by_its_uuid(tmp_path: Path) ->
         assert json.loads(text(called(served, BTO, "get_context", "/being/mcp"))) == context
     done = command(tmp_path, "import", "Miku", "--brain", "nowhere", "--sha256", "f" * 64)
     assert (done.returncode, "There is no brain nowhere." in done.stderr) == (2, True)
+
+
+def test_what_a_hash_does_not_tell_is_said(tmp_path: Path) -> None:
+    code, said = bring(tmp_path, "Ken", "--sha256", "e" * 64)
+    assert code == 0
+    assert "A hash does not show whether its token is easy to guess" in said
+    assert "good for every brain that the URL names" in said
+    code, said = bring(tmp_path, "Miku", "--sha256", "f" * 64, "--brain", "main")
+    assert code == 0
+    assert "A hash does not show whether its token is easy to guess" in said
+    assert "every brain" not in said
 
 
 def test_bytes_that_are_no_text_are_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

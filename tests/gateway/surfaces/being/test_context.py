@@ -108,15 +108,11 @@ async def resolved(directory: Directory, ref: str) -> str:
     return await directory.resolve(Call(Caller(ceiling=ref, in_url=ref)), None)
 
 
-async def test_a_uuid_that_two_brains_go_by_means_none_of_them() -> None:
+async def test_a_uuid_names_the_being_that_it_is_derived_from_whatever_others_are_called() -> None:
     mine, being = {"id": "brn_1", "slug": "mine"}, names.brain_uuid("brn_1")
-    assert await resolved(listing(mine), being) == "brn_1"
-    forged = {"id": "brn_2", "slug": being}
-    for brains in ([mine, forged], [forged, mine]):
-        with pytest.raises(GatewayError) as refused:
-            await resolved(listing(*brains), being)
-        assert refused.value.code == "no_brain"
-    assert await resolved(listing(mine, forged), "brn_1") == "brn_1"
+    for forged in ({"id": "brn_2", "slug": being}, {"id": being, "slug": "theirs"}, {"slug": being}):
+        for brains in ([mine], [mine, forged], [forged, mine]):
+            assert await resolved(listing(*brains), being) == "brn_1"
 
 
 async def test_a_platform_that_lists_no_brains_is_asked_for_what_was_named() -> None:

@@ -288,6 +288,7 @@ async def test_a_bad_put_is_refused_in_the_words_of_the_contract(
         ("list", {"limit": 201}, "limit must be at most 200."),
         ("list", {"limit": "5"}, "limit must be a whole number."),
         ("delete", {}, "key is required."),
+        ("put", {"key": "k", "value": "v", "namespace": ""}, "namespace must not be empty."),
         ("delete", {"key": "k", "namespace": ""}, "namespace must not be empty."),
         ("delete", {"key": "k", "namespace": None}, "namespace must be a string."),
         ("delete", {"key": "k", "hard": True}, "hard is not an argument of this tool."),
