@@ -18,7 +18,7 @@ INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modul
   $(patsubst $(FRAMEWORKS)/requirements/%.txt,.frameworks/%/.installed,$(wildcard $(FRAMEWORKS)/requirements/*.txt))
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
+.PHONY: help run set-up set-up-peers quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,7 +35,11 @@ test: $(STAMP) ## Set up, then run what a change should pass, in five to six min
 test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour
 	@TIER=all $(TIERED) $(ARGS)
 
-test-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Test with clients of other makes; needs Node 20 and npm
+set-up: $(STAMP) ## Install what everything but test-peers needs, into .venv
+
+set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
+
+test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and npm
 	@$(PYTEST) $(PEERS) $(ARGS)
 
 test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs

@@ -17,7 +17,7 @@ from tests.tiers import by_tier
 
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 AT_ONCE = 32
-CALLS: dict[Auth, int] = {"jwt": by_tier(240, 3000, 9000), "tokens": by_tier(80, 1000, 3000)}
+CALLS: dict[Auth, int] = {"jwt": by_tier(240, 1500, 9000), "tokens": by_tier(80, 500, 3000)}
 # An address that is public and needs no look-up; the platform only says that it fetched it.
 PAGE = "https://93.184.216.34/page"
 Planned = tuple[Person, Era, str, dict[str, Any], str, dict[str, str]]

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -19,8 +19,20 @@ from tests.gateway.test_processes import Process, process
 from tests.served import Era, listening, messages_of, raw_call
 from tests.upstreams import Answer, Scripted, SlowStream, SlowWrite
 
+T = TypeVar("T")
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 WORKERS = ("1", pytest.param("2", marks=pytest.mark.slow))
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def each_once(others: Sequence[T]) -> list[Any]:
+    """One worker and two, each with another of two values: a process costs seconds. By night, all of them together."""
+    one, two = others
+    pairs = [("1", one), pytest.param("2", two, marks=pytest.mark.slow)]
+    rest = [("1", two), ("2", one)]
+    return [*pairs, *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in rest)]
+
+
 # The ten seconds of the drain, and many for a machine that is busy. What is not cut goes on for ever.
 DRAINED_SECONDS = 60
 # Below the drain: whoever takes longer has waited for it.
@@ -73,9 +85,7 @@ def posted(http: httpx.AsyncClient, served: Process, era: Era, tool: str, argume
     return asyncio.ensure_future(http.post(served.url, **raw_call(era, tool, arguments, "token")))
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("workers", "era"), each_once(ERAS))
 async def test_a_write_under_way_is_answered_before_the_end(tmp_path: Path, workers: str, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -89,9 +99,7 @@ async def test_a_write_under_way_is_answered_before_the_end(tmp_path: Path, work
         assert await ended(served.process, AT_ONCE_SECONDS) == 0
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("workers", "era"), each_once(ERAS))
 async def test_a_write_whose_caller_has_left_is_seen_through(tmp_path: Path, workers: str, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -153,9 +161,7 @@ def assert_cut(messages: list[dict[str, Any]]) -> None:
     assert len(messages) > 10
 
 
-@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "sigint"])
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("workers", "again"), each_once(SIGNALS))
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path, workers: str, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
