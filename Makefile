@@ -29,10 +29,10 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
 	@TIER=quick $(TIERED) -n auto $(ARGS)
 
-test: $(STAMP) ## Set up, then run what a change should pass, in five to six minutes
+test: $(STAMP) ## Set up, then run what a change should pass, in six minutes
 	@TIER=test $(TIERED) $(ARGS)
 
-test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour
+test-all: $(STAMP) ## Every test that needs Python alone, in seventeen minutes
 	@TIER=all $(TIERED) $(ARGS)
 
 set-up: $(STAMP) ## Install what everything but test-peers needs, into .venv
