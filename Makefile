@@ -18,7 +18,7 @@ INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modul
   $(patsubst $(FRAMEWORKS)/requirements/%.txt,.frameworks/%/.installed,$(wildcard $(FRAMEWORKS)/requirements/*.txt))
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run set-up set-up-peers quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
+.PHONY: help run set-up-peers quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,8 +34,6 @@ test: $(STAMP) ## Set up, then run what a change should pass, in six minutes
 
 test-all: $(STAMP) ## Every test that needs Python alone, in seventeen minutes
 	@TIER=all $(TIERED) $(ARGS)
-
-set-up: $(STAMP) ## Install what everything but test-peers needs, into .venv
 
 set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
 

@@ -1,6 +1,7 @@
 """What is imported is declared, what is declared is used, and private names of libraries stay where they are meant."""
 
 import ast
+import os
 import re
 import sys
 import tomllib
@@ -50,9 +51,13 @@ LIBRARIES = (*PRIVATE, "mcp_types", "sse_starlette", "starlette", "uvicorn")
 
 
 def sources(*packages: str) -> list[Path]:
-    found = (path for package in packages for path in (ROOT / package).rglob("*.py"))
-    # Programs for agent frameworks have environments of their own, with pins of their own.
-    return sorted(path for path in found if not {"node_modules", "programs"} & set(path.parts))
+    found = []
+    for folder, below, names in (walked for package in packages for walked in os.walk(ROOT / package)):
+        # What is being installed is not looked into: it comes and goes. Programs for agent frameworks have pins of
+        # their own.
+        below[:] = [name for name in below if name not in {"node_modules", "programs"}]
+        found += [Path(folder) / name for name in names if name.endswith(".py")]
+    return sorted(found)
 
 
 @cache
