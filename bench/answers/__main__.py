@@ -94,15 +94,17 @@ def figures(before: list[Outcome] | None, now: list[Outcome]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.answers", description=__doc__)
     parser.add_argument("--before", type=Path, help="a checkout of another commit, to play beside this one")
-    parser.add_argument("--wrong", action="store_true", help="show what is wrong in the half for choosing, write nothing")
+    parser.add_argument(
+        "--wrong", action="store_true", help="show what is wrong in the half for choosing, write nothing"
+    )
     arguments = parser.parse_args()
     now = judged(played(ROOT))
     before = judged(played(arguments.before.resolve())) if arguments.before else None
-    print(figures(before, now))
+    sys.stdout.write(f"{figures(before, now)}\n")
     if arguments.wrong:
         for outcome in now:
             if not outcome.is_right and not outcome.is_reported:
-                print(f"\n{outcome.what}: {outcome.asked}\n  {outcome.answer!r}")
+                sys.stdout.write(f"\n{outcome.what}: {outcome.asked}\n  {outcome.answer!r}\n")
         return
     PAGE.write_text(_page(figures(before, now), arguments.before), encoding="utf-8")
 
@@ -110,19 +112,24 @@ def main() -> None:
 def _page(told: str, before: Path | None) -> str:
     facts = dict(machine.described())
     commit = "" if before is None else f" Before is commit {_commit(before)}."
-    return (
-        "# Answers\n\n"
-        f"Made by `python -m bench.answers` on {facts['date']}, commit {facts['commit']}, {facts['Python']}.{commit}\n"
-        "\nThe data is ours: notes and files of different shape, what people ask of them, and what they tell an assistant "
-        "in passing.\nEvery second row was used to choose the rules, the others only to report. No model takes part. A "
-        "question is answered if all\nthat a right answer must contain is in it, and nothing that it must not. A fact is "
-        "found if it is in the first three hits.\n\n"
-        f"{told}\n"
-    )
+    return f"""\
+# Answers
+
+Made by `python -m bench.answers` on {facts["date"]}, commit {facts["commit"]}, {facts["Python"]}.{commit}
+
+The data is ours: notes and files of different shape, what people ask of them, and what they tell an assistant in
+passing. Every second row was used to choose the rules, the others only to report. No model takes part. A question is
+answered if all that a right answer must contain is in it, and nothing that it must not. A fact is found if it is in the
+first three hits.
+
+{told}
+"""
 
 
 def _commit(tree: Path) -> str:
-    said = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=tree, capture_output=True, text=True, check=True
+    )
     return said.stdout.strip()
 
 

@@ -215,7 +215,9 @@ class Reader:
         if is_whole and length <= (LONGEST_WHOLE if self._question.wanted else SHORT_NOTE):
             keys = frozenset[str]().union(*(part.keys for part in note.parts))
             return [quote for hit in note.hits for quote in _body(hit)], keys
-        fitting = [part for part in parts if self._question.is_fit(part.hit.text[part.passage.start : part.passage.end])]
+        fitting = [
+            part for part in parts if self._question.is_fit(part.hit.text[part.passage.start : part.passage.end])
+        ]
         return self._parts_told(fitting or parts)
 
     def _parts_told(self, parts: Sequence[Part]) -> tuple[list[Quote], frozenset[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from contract.platform import words
@@ -40,23 +41,11 @@ WORD_BEHIND: Final = re.compile(r"\s*[\"'(\[“„«]?(\w+)")
 FIELD_LINE: Final = re.compile(r"[^\W\d_][\w &/-]{0,30}: \S")
 SHORT_LINE: Final = 45
 LONGEST_ABBREVIATION: Final = 40
-# Words that a full stop is part of. Those of the first kind never end a sentence.
-NEVER_LAST: Final = frozenset(
-    "dr mr mrs ms mx prof st rev gen col lt sgt capt hon pres gov mme mlle sra srta dott ing dipl vs e.g i.e cf viz ca "
-    "approx tel bzw z.b d.h u.a s.u p.ex resp".split()
-)
-SELDOM_LAST: Final = frozenset(
-    "etc al a.m p.m am pm u.s u.k e.u d.c ph.d b.c a.d inc ltd co corp jr sr jan feb mar apr jun jul aug sep sept oct nov "
-    "dec mon tue wed thu fri sat sun ave blvd rd dept est min max hr hrs usw".split()
-)
-BEFORE_NUMBERS: Final = frozenset("no nos nr n p pp vol fig figs ch sec art para eq ext".split())
-# A letter behind one of these is no initial of a name.
-LETTERED: Final = frozenset(
-    "vitamin plan option type group grade class part section appendix team room block hepatitis item answer".split()
-)
-CALENDAR: Final = frozenset(
-    "january february march april may june july august september october november december monday tuesday wednesday "
-    "thursday friday saturday sunday januar februar marz mai juni juli oktober dezember".split()
+# Words that a full stop is part of: those that never end a sentence, those that do before a capital, and those that do
+# unless a number follows. Then words behind which a letter is no initial of a name, and days and months.
+NEVER_LAST, SELDOM_LAST, BEFORE_NUMBERS, LETTERED, CALENDAR = (
+    frozenset(line.partition(":")[2].split())
+    for line in Path(__file__).with_name("sentence_words.txt").read_text(encoding="utf-8").splitlines()
 )
 
 

@@ -126,11 +126,11 @@ def _blocks(text: str) -> Iterator[_Block]:
             continue
         heading = HEADING.match(text, start, end)
         kind = _kind(text, start, end)
-        if block is not None and (heading or opened or kind is None or not _continues(block, kind, text[start])):
-            # Items may stand apart; what else follows an empty line is another block.
-            if kind is not None or heading or opened or block.kind != "list":
-                yield block
-                block = None
+        # Items may stand apart; what else follows an empty line is another block.
+        goes_on = block is None or (block.kind == "list" if kind is None else _continues(block, kind, text[start]))
+        if block is not None and (heading or opened or not goes_on):
+            yield block
+            block = None
         if heading is not None:
             level = len(heading[1])
             headings = [*(above for above in headings if above[0] < level), (level, heading[2].strip(" #\t"))]

@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeAlias
 Wanted: TypeAlias = Literal["code", "list", "whole"]
 
 CODE: Final = re.compile(
-    r"\b(?:function|code|snippet|script|commands?|sql|regexp?|config(?:uration)?|one-liner|class|method|fonction|funktion|"
+    r"\b(?:function|code|snippet|script|commands?|sql|regexp?|config(?:uration)?|one-liner|class|method|fonction|"
+    r"funktion|"
     r"befehl|commande|función|funzione)\b|\bquery for\b",
     re.IGNORECASE,
 )
@@ -26,25 +27,49 @@ LIST: Final = re.compile(
 )
 SEVERAL: Final = re.compile(r"[,;]|\b(?:and|also|both|or|versus|vs|und|oder|et|ou|y|e)\b", re.IGNORECASE)
 
-_MONTH = "jan|feb|mar|mär|apr|may|mai|mei|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|avr|août|déc"
-_DAY = "mon|tue|wed|thu|fri|sat|sun|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
+_MONTHS = (
+    "jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|ma[iy]|mei|june?|juni|juin|july?|"
+    "juli|juillet|aug(?:ust)?|août|sep(?:t|tember|tembre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?|de[cz](?:ember)?|décembre"
+)
+_DAYS = (
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?|"
+    "(?:lun|mar|mercre|jeu|vendre|same)di|dimanche|weekdays?|weekends?"
+)
+_SPANS = "day|week|month|year|hour|minute|noon|midnight|morning|evening|night|tomorrow|today|jour|heure|tag|woche|uhr"
 TIME: Final = re.compile(
-    rf"\d{{1,4}}[:./-]\d|\b(?:{_MONTH})[a-zé]{{0,8}}\b|\b(?:{_DAY})[a-z]{{0,7}}\b|\b\d{{1,2}}(?:st|nd|rd|th)?\b ?(?:am|pm|a\.m|p\.m|h)\b"
-    r"|\b(?:19|20)\d\d\b|\b(?:day|week|month|year|hour|minute|noon|midnight|morning|evening|tomorrow|today|jour|heure|tag|uhr)s?\b"
-    r"|[年月日時]",
+    rf"\d[:./-]\d|\d ?(?:am|pm|a\.m|p\.m|h|st|nd|rd|th)\b|\b(?:19|20)\d\d\b|\b(?:{_MONTHS}|{_DAYS})\b|\b(?:{_SPANS})s?\b|"
+    "[年月日時]",
     re.IGNORECASE,
 )
 NUMBER: Final = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred|thousand|million|once|twice|half)\b",
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred|thousand|million|once|twice|"
+    r"half)\b",
     re.IGNORECASE,
 )
-NAME: Final = re.compile(r"\b(?:Dr|Mrs?|Ms|Prof|Mme|Madame|Monsieur|Herr|Frau)\b|(?<=[^\W\d_.!?,:] )[A-ZÀ-Þ][a-zà-þ]|^[A-ZÀ-Þ][a-zà-þ]+ [A-ZÀ-Þ]")
-ADDRESS: Final = re.compile(r"[\w.+-]{1,64}@\w|\d{3}")
+NAME: Final = re.compile(
+    r"\b(?:Dr|Mrs?|Ms|Prof|Mme|Madame|Monsieur|Herr|Frau)\b|(?<=[^\W\d_.!?,:] )[A-ZÀ-Þ][a-zà-þ]|"
+    r"^[A-ZÀ-Þ][a-zà-þ]+ [A-ZÀ-Þ]"
+)
+ADDRESS: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@\w|\d{3}")
 
 # How a question begins or what it names -> what must be in an answer to it.
 TYPES: Final = (
-    (re.compile(r"\b(?:when|what time|until when|by when|since when|how often|how long|birthday|deadline|quand|à quelle heure|wann|cuándo|quando|wanneer)\b|いつ|什么时候", re.IGNORECASE), TIME),
-    (re.compile(r"\b(?:how (?:much|many|far|tall|big|old|long|often)|price|cost|number|combien|wie ?viele?|cuánto|quanto|hoeveel)\b|多少|いくら", re.IGNORECASE), NUMBER),
+    (
+        re.compile(
+            r"\b(?:when|what time|until when|by when|since when|how often|how long|birthday|deadline|quand|"
+            r"à quelle heure|wann|cuándo|quando|wanneer)\b|いつ|什么时候",
+            re.IGNORECASE,
+        ),
+        TIME,
+    ),
+    (
+        re.compile(
+            r"\b(?:how (?:much|many|far|tall|big|old|long|often)|price|cost|number|combien|wie ?viele?|cuánto|"
+            r"quanto|hoeveel)\b|多少|いくら",
+            re.IGNORECASE,
+        ),
+        NUMBER,
+    ),
     (re.compile(r"\b(?:who|whose|qui|wer|quién|chi|wie heißt)\b|誰|谁", re.IGNORECASE), NAME),
     (re.compile(r"\b(?:e-?mail|phone|telephone|contact|reach)\b", re.IGNORECASE), ADDRESS),
 )

@@ -1,9 +1,12 @@
-"""Sessions of a brain: messages in order, what was extracted from them, and how they ended."""
+"""Sessions of a brain: messages in order, what was extracted from them, and how they ended.
+
+What was said in a session is a note for each message, too, so that every search finds it.
+"""
 
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.platform import documents, extract, names, reflect, words
@@ -15,6 +18,8 @@ from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, now
 
 ROLES: Final = ("system", "user", "assistant", "tool")
+# What is said to each other is found again; instructions and what tools print is not.
+SAID_BY: Final = frozenset({"user", "assistant"})
 # Recall listens to this much of the conversation.
 RECENT_MESSAGES, RECENT_CHARACTERS, SALIENT_WORDS = 6, 4000, 12
 
@@ -58,6 +63,8 @@ class Sessions:
             )
             if message.metadata.get("skip_extract") is not True:
                 _extract(connection, brain, session, message, tree)
+            if message.role in SAID_BY:
+                documents.write(connection, brain, _said(session_id, seq, message))
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
@@ -100,7 +107,9 @@ class Sessions:
             context = "" if session is None else _salient(connection, session["n"])
             if not context:
                 return found
-            return blended(found, search(connection, brain, context, top_k, folders=folders), top_k)
+            # Without its own messages: the words come from them.
+            others = replace(folders, exclude=(*folders.exclude, names.session_folder(session_id)))
+            return blended(found, search(connection, brain, context, top_k, folders=others), top_k)
 
 
 def _find(connection: sqlite3.Connection, brain: Brain, session_id: str) -> sqlite3.Row | None:
@@ -145,6 +154,17 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
         **named,
         "created_at": row["created_at"],
     }
+
+
+def _said(session_id: str, seq: int, message: Message) -> Draft:
+    """A message as a note. Its title is its beginning, as that of every note without a heading."""
+    named = {} if message.name is None else {"name": message.name}
+    return Draft(
+        f"{names.session_folder(session_id)}{seq:06d}.md",
+        message.content.encode(),
+        metadata={"session_id": session_id, "role": message.role, **named},
+        generated=True,
+    )
 
 
 def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message, tree: str) -> None:
