@@ -35,7 +35,7 @@ LONGEST_WHOLE, SHORT_NOTE = 1600, 700
 OF_HEADINGS, FIT, CLOSE = 0.5, 0.3, 1.0
 # Parts of a note that cover so much of what the best one covers are told together.
 ALIKE: Final = 0.95
-TITLE_SHARE, WANTED_SHARE = 0.3, 0.3
+TITLE_SHARE, WANTED_SHARE = 0.4, 0.3
 SAME_WORDS, SAME_OPENING = 0.4, 3
 DATED: Final = re.compile(r"\b(?:19|20)\d\d-[01]\d(?:-[0-3]\d)?\b")
 HOW_TO: Final = re.compile(r"how[ -]to\b|run-?book|recipe|guide|comment ", re.IGNORECASE)
@@ -158,9 +158,9 @@ class Reader:
                 note.units += self._units(hit, passage, above)
 
     def _units(self, hit: Hit, passage: Passage, above: frozenset[str]) -> list[Unit]:
-        whole = (passage.start, passage.end)
-        # Code is told whole, and so is what a line introduces that answers by itself.
-        spans = [whole] if passage.kind == "code" else [*passage.units, *([passage.lead] if passage.lead else [])]
+        # Code is told whole, and so is what a line introduces that answers by itself; but for the head of a table.
+        spans = [(passage.start, passage.end)] if passage.kind == "code" else list(passage.units)
+        spans += [passage.lead] if passage.lead and passage.kind == "list" else []
         texts = [" ".join(hit.text[slice(*span)].split()) for span in spans]
         near = self._closeness(self._question.text, texts) if self._closeness else [0.0] * len(texts)
         made = []
@@ -185,18 +185,13 @@ class Reader:
     def _is_wanted(self, note: Note) -> bool:
         """Whether a note has what the question asks for by its kind."""
         kinds = {part.passage.kind for part in note.parts}
-        match self._question.wanted:
-            case "code":
-                return "code" in kinds
-            case "list":
-                return bool(kinds & {"list", "table"})
-            case "whole":
-                return bool(kinds & {"list", "code"}) or HOW_TO.search(note.best.title) is not None
-        return False
+        if self._question.wanted == "whole":
+            return bool(kinds & {"list", "code"}) or HOW_TO.search(note.best.title) is not None
+        return bool(kinds & self._wanted_kinds(None))
 
     def _told(self, note: Note) -> tuple[list[Quote], frozenset[str]]:
         unit = max(note.units, key=lambda unit: unit.value, default=None)
-        kinds = {"code": {"code"}, "list": {"list", "table"}}.get(self._question.wanted or "", set())
+        kinds = self._wanted_kinds(unit)
         parts = [part for part in note.parts if part.passage.kind in kinds]
         best = max((part.weight for part in parts), default=0.0)
         if parts and (unit is None or best >= self._weigh(unit.own | unit.about) or unit.passage.kind in kinds):
@@ -205,6 +200,14 @@ class Reader:
         if unit is None or not is_close or self._question.wanted == "whole":
             return self._whole(note)
         return self._sentences(note, unit)
+
+    def _wanted_kinds(self, unit: Unit | None) -> set[str]:
+        """What the question asks for by its kind, beside the best sentence or item."""
+        if self._question.wanted == "code":
+            return {"code"}
+        # Some of a kind are a list, unless the question names the one item that it means.
+        is_list = self._question.is_plural and (unit is None or not (unit.own - unit.about) & self._subject)
+        return {"list", "table"} if is_list or self._question.wanted == "list" else set()
 
     def _whole(self, note: Note) -> tuple[list[Quote], frozenset[str]]:
         """The note, or the parts of it that are meant, or its beginning."""
@@ -266,7 +269,7 @@ class Reader:
 
 def _quote_of(unit: Unit) -> Quote:
     """A unit as it is told: a line that introduces something, with what it introduces."""
-    is_lead = unit.span == unit.passage.lead and unit.passage.kind != "table"
+    is_lead = unit.span == unit.passage.lead
     return _quoted(unit.hit, unit.passage, (unit.passage.start, unit.passage.end) if is_lead else unit.span)
 
 

@@ -20,9 +20,12 @@ WHOLE: Final = re.compile(
 )
 LIST: Final = re.compile(
     r"\b(?:lists?|check-?lists?|ideas|ingredients|items|options|rules|goals|attendees|members|participants|liste|"
-    r"zutaten|ingrédients|ingredientes|ingredienti)\b"
-    # What is asked for in the plural is seldom one sentence.
-    r"|\b(?:what|which|quels|quelles|welche)(?: \w{1,20})? (?!is\b|was\b|does\b|this\b|has\b)[a-z]{3,20}s\b",
+    r"zutaten|ingrédients|ingredientes|ingredienti)\b",
+    re.IGNORECASE,
+)
+# What is asked for in the plural is seldom one sentence.
+PLURAL: Final = re.compile(
+    r"\b(?:what|which|quels|quelles|welche)(?: \w{1,20})? (?!is\b|was\b|does\b|this\b|has\b)[a-z]{3,20}s\b",
     re.IGNORECASE,
 )
 SEVERAL: Final = re.compile(r"[,;]|\b(?:and|also|both|or|versus|vs|und|oder|et|ou|y|e)\b", re.IGNORECASE)
@@ -37,8 +40,8 @@ _DAYS = (
 )
 _SPANS = "day|week|month|year|hour|minute|noon|midnight|morning|evening|night|tomorrow|today|jour|heure|tag|woche|uhr"
 TIME: Final = re.compile(
-    rf"\d[:./-]\d|\d ?(?:am|pm|a\.m|p\.m|h|st|nd|rd|th)\b|\b(?:19|20)\d\d\b|\b(?:{_MONTHS}|{_DAYS})\b|\b(?:{_SPANS})s?\b|"
-    "[年月日時]",
+    rf"\d[:./-]\d|\d ?(?:am|pm|a\.m|p\.m|h|st|nd|rd|th)\b|\b(?:19|20)\d\d\b|\b(?:{_MONTHS}|{_DAYS})\b|"
+    rf"\b(?:{_SPANS})s?\b|[年月日時]",
     re.IGNORECASE,
 )
 NUMBER: Final = re.compile(
@@ -82,15 +85,17 @@ class Question:
     text: str
     wanted: Wanted | None
     types: tuple[re.Pattern[str], ...]
+    is_plural: bool
+    """Whether it asks for some of a kind,"""
     is_several: bool
-    """Whether it asks for more than one thing."""
+    """or for different things."""
 
     @classmethod
     def read(cls, text: str) -> "Question":
         kinds: tuple[tuple[Wanted, re.Pattern[str]], ...] = (("code", CODE), ("whole", WHOLE), ("list", LIST))
         wanted = next((kind for kind, pattern in kinds if pattern.search(text)), None)
         types = tuple(answer for asked, answer in TYPES if asked.search(text))
-        return cls(text, wanted, types, SEVERAL.search(text) is not None)
+        return cls(text, wanted, types, PLURAL.search(text) is not None, SEVERAL.search(text) is not None)
 
     @property
     def needs_address(self) -> bool:
@@ -99,4 +104,6 @@ class Question:
 
     def is_fit(self, text: str) -> bool:
         """Whether a text has in it what is asked for: a time, a number, a name."""
+        if self.needs_address:
+            return ADDRESS.search(text) is not None
         return any(pattern.search(text) for pattern in self.types)

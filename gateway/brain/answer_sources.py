@@ -7,7 +7,7 @@ from gateway.brain.visibility import View
 from gateway.operations import names
 from gateway.operations.errors import StreamBroken
 from gateway.operations.steps.finding import hits_of
-from gateway.operations.table import JsonObject, JsonValue
+from gateway.operations.table import JsonObject
 
 IDS: Final = ("chunk_id", "document_id")
 # What a platform may tell of each chunk beside the chunks, which are thin by the contract.

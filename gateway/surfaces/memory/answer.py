@@ -32,7 +32,7 @@ class Answer:
         self.citations: list[JsonObject] = []
         self.deltas: list[str] = []
         self.origins: dict[str, JsonObject] = {}
-        """What people know the chunks and documents by that the answer draws on, by their ids, as far as that is told."""
+        """What people know those chunks and documents by that it draws on, by their ids, as far as that is told."""
         self._retrieved: list[JsonObject] | None = None
         self._said: str | None = None
 
