@@ -1,6 +1,6 @@
 """Sessions of a brain: messages in order, what was extracted from them, and how they ended.
 
-What was said in a session is a note for each message, too, so that every search finds it.
+When facts are extracted from messages, each message becomes a note, too, so that every search finds what was said.
 """
 
 import json
@@ -37,7 +37,7 @@ class Sessions:
         self._database = database
 
     def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
-        """Append a message, and extract from what is waiting unless the message says not yet.
+        """Append a message, and make notes of what is waiting unless the message says not yet.
 
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
         A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
@@ -63,8 +63,6 @@ class Sessions:
             )
             if message.metadata.get("skip_extract") is not True:
                 _extract(connection, brain, session, message, tree)
-            if message.role in SAID_BY:
-                documents.write(connection, brain, _said(session_id, seq, message))
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
@@ -156,20 +154,9 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
     }
 
 
-def _said(session_id: str, seq: int, message: Message) -> Draft:
-    """A message as a note. Its title is its beginning, as that of every note without a heading."""
-    named = {} if message.name is None else {"name": message.name}
-    return Draft(
-        f"{names.session_folder(session_id)}{seq:06d}.md",
-        message.content.encode(),
-        metadata={"session_id": session_id, "role": message.role, **named},
-        generated=True,
-    )
-
-
 def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message, tree: str) -> None:
     waiting = connection.execute(
-        "SELECT seq, role, content FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
+        "SELECT seq, role, content, name FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
         (session["n"], session["extracted_up_to"]),
     ).fetchall()
     actor = message.metadata.get("actor_id")
@@ -177,7 +164,20 @@ def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     for row in waiting:
         if row["role"] == "user":
             extract.remember(connection, brain, extract.facts(row["content"]), origin, tree)
+        if row["role"] in SAID_BY:
+            documents.write(connection, brain, _note(session["id"], row))
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
+
+
+def _note(session_id: str, message: sqlite3.Row) -> Draft:
+    """A message as a note. Its title is its beginning, as that of every note without a heading."""
+    named = {} if message["name"] is None else {"name": message["name"]}
+    return Draft(
+        f"{names.session_folder(session_id)}{message['seq']:06d}.md",
+        message["content"].encode(),
+        metadata={"session_id": session_id, "role": message["role"], **named},
+        generated=True,
+    )
 
 
 def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int) -> sqlite3.Row:

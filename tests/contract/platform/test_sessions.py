@@ -292,8 +292,10 @@ def test_a_message_and_its_fact_are_one_hit(client: httpx.Client, brain: str) ->
     assert search(client, brain, "trombone", sort="recency") != []
 
 
-def test_what_waits_for_extraction_is_found_meanwhile(client: httpx.Client, brain: str) -> None:
-    say(client, brain, "My trombone is a Yamaha.", metadata={"skip_extract": True})
+def test_what_waits_for_extraction_is_found_once_it_has_run(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Somehow the trombone got dented", metadata={"skip_extract": True})
+    assert search(client, brain, "trombone") == []
+    say(client, brain, "Oh no", role="assistant")
     assert search(client, brain, "trombone") == ["sessions/s1/000001.md"]
 
 
