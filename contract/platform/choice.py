@@ -17,8 +17,8 @@ from contract.platform.search import Found, Hit
 Closeness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
 
 # Chosen by `python -m bench.answers`: a hit below the first score has next to nothing to do with the query. Up to the
-# second, a note must have this share of what the question is about, or that share if some of it is in its title, or if
-# more than one thing is asked; beyond, it may have been found by its meaning.
+# second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
+# is a single sentence, or if more than one thing is asked; beyond, it may have been found by its meaning.
 WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.5, 0.45, 0.33
 # Words that a question asks with, and that say little of what it is about, in some languages.
 ASKING_WORDS: Final = frozenset(
@@ -148,7 +148,9 @@ class Reader:
                 covered, room = covered | draft.keys, room - len(draft.quotes)
 
     def _read(self, note: Note) -> None:
-        note.title = self._covered(note.best.title) | self._compounds(note.best.title)
+        # A title that is only the first line is no more than a line.
+        if not any(hit.text.startswith(hit.title) for hit in note.hits):
+            note.title = self._covered(note.best.title) | self._compounds(note.best.title)
         for hit in note.hits:
             for passage in passages(hit.text):
                 lead = hit.text[slice(*passage.lead)] if passage.lead else ""
@@ -179,7 +181,9 @@ class Reader:
         if note.best.score >= STRONG or not self._subject:
             return True
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
-        share = IN_THE_TITLE if note.title & self._subject or self._question.is_several else ON_THE_SUBJECT
+        is_short = len(note.units) == 1
+        is_titled = bool(note.title & self._subject)
+        share = IN_THE_TITLE if is_short or is_titled or self._question.is_several else ON_THE_SUBJECT
         return self._weigh(keys & self._subject) >= share * self._weigh(self._subject)
 
     def _is_wanted(self, note: Note) -> bool:

@@ -37,7 +37,7 @@ SENTENCE_END: Final = re.compile(
 SENTENCE_BREAK: Final = re.compile(rf"{SENTENCE_END.pattern}|(?P<plain>\n)")
 MARKERS: Final = re.compile(r"\s*(?:(?:[-*+•]|\d{1,9}[.)]|>|\[[ xX]\])\s+)*")
 NO_SENTENCE: Final = re.compile(r"#{1,6}\s|```|~~~|---+$|\|")
-WORD_BEHIND: Final = re.compile(r"\s*[\"'(\[“„«]?(\w+)")
+WORD_BEHIND: Final = re.compile(r"\s*[\"'(\[“„«]?(\w[\w-]*)")
 FIELD_LINE: Final = re.compile(r"[^\W\d_][\w &/-]{0,30}: \S")
 SHORT_LINE: Final = 45
 LONGEST_ABBREVIATION: Final = 40
@@ -215,7 +215,7 @@ def _is_abbreviated(text: str, start: int, match: re.Match[str]) -> bool:
         return word.isupper() and word != "I" and after[:1].isupper() and not lettered
     folded = words.folded(word)
     if folded in BEFORE_NUMBERS:
-        return after[:1].isdigit()
+        return any(character.isdigit() for character in after[:LONGEST_ABBREVIATION])
     return folded in NEVER_LAST or (goes_on and folded in SELDOM_LAST)
 
 

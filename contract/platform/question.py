@@ -74,7 +74,7 @@ TYPES: Final = (
         NUMBER,
     ),
     (re.compile(r"\b(?:who|whose|qui|wer|quién|chi|wie heißt)\b|誰|谁", re.IGNORECASE), NAME),
-    (re.compile(r"\b(?:e-?mail|phone|telephone|contact|reach)\b", re.IGNORECASE), ADDRESS),
+    (re.compile(r"\b(?:e-?mail|phone|telephone|téléphone|telefon)\b", re.IGNORECASE), ADDRESS),
 )
 
 
