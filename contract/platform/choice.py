@@ -329,7 +329,7 @@ def _newest(lead: Draft, drafts: Sequence[Draft]) -> Draft:
 
 def _is_newer(one: Hit, other: Hit) -> bool:
     """By the dates that they bear, where both do, and else by when they were written."""
-    dates = [DATED.findall(f"{hit.path} {hit.title}") for hit in (one, other)]
+    dates: list[list[str]] = [DATED.findall(f"{hit.path} {hit.title}") for hit in (one, other)]
     if dates[0] and dates[1] and max(dates[0]) != max(dates[1]):
         return max(dates[0]) > max(dates[1])
     return one.updated_at > other.updated_at

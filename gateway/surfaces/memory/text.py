@@ -123,7 +123,7 @@ def created(brain: JsonObject) -> str:
 
 def answered(answer: str, citations: list[JsonObject], origins: Mapping[str, JsonObject]) -> str:
     """The answer, and what it cites by title, path and date; by their ids what the platform does not tell more of."""
-    cited = {citation.get("document_id"): None for citation in citations}
+    cited = dict.fromkeys(str(citation.get("document_id") or "") for citation in citations)
     known = [f"- {_origin(origins[document])}" for document in cited if document in origins]
     unknown = sorted(line(document) for document in cited if document not in origins)
     told = "\n".join([f"{visible(answer)}\n\nSources:", *known, *(f"- {document}" for document in unknown)])
