@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from contract.platform import answer
 from contract.platform.app import create_app
+from contract.platform.choice import choose
 from contract.platform.search import Found, Hit
 from contract.platform.store import Store
 from tests.contract.platform.conftest import Json
@@ -213,7 +214,7 @@ def test_deltas_joined_are_the_piece(piece: str) -> None:
 def test_an_endless_sentence_is_cut_at_a_word() -> None:
     text = "keyword " * 300
     hit = Hit(0.5, "a.md", "A", text, 0, "doc_1", "chk_1", {}, "2026-01-01T00:00:00+00:00")
-    (quote,) = answer.choose(Found([hit], []))
+    (quote,) = choose(Found([hit], []))
     assert len(quote.text) <= 400
     assert quote.text.endswith("keyword")
 

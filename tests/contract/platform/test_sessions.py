@@ -251,7 +251,7 @@ def test_a_field_that_is_null_counts_as_left_out(client: httpx.Client, brain: st
     assert client.post(f"{brain}/sessions/s/recall", json=asked).status_code == 200
 
 
-def search(client: httpx.Client, brain: str, query: str, **rest: object) -> list[str]:
+def search(client: httpx.Client, brain: str, query: str, **rest: str) -> list[str]:
     hits = client.get(f"{brain}/search", params={"q": query, **rest}).json()["hits"]
     return [hit["path"] for hit in hits]
 

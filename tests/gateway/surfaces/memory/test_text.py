@@ -201,7 +201,7 @@ ORIGIN = {"path": "work/retry.md", "title": "Retry helper", "updated_at": "2026-
 
 def test_an_answer_names_its_sources_by_title_path_and_day() -> None:
     citations = [{"document_id": "d2"}, {"document_id": "d1"}, {"document_id": "d2"}]
-    origins = {"d1": {"path": "a.md", "title": None, "updated_at": None}, "d2": ORIGIN}
+    origins: dict[str, Any] = {"d1": {"path": "a.md", "title": None, "updated_at": None}, "d2": ORIGIN}
     assert text.answered("Ten\nmiles.", citations, origins) == (
         "Ten\nmiles.\n\nSources:\n- Retry helper · work/retry.md · 2026-03-04\n- a.md"
     )
