@@ -11,6 +11,8 @@ from hypothesis import settings
 
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.tiers import by_tier
+from tests.tiers import pytest_collection as pytest_collection
+from tests.tiers import pytest_collection_finish as pytest_collection_finish
 from tests.tiers import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.tiers import pytest_ignore_collect as pytest_ignore_collect
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests import times
+from tests.tiers import CASES as MOST_CASES
 from tests.tiers import QUICK, TESTS, Tier, chosen, is_left_out
 from tests.times import Timed
 
@@ -34,7 +35,9 @@ MIXED = [
     Marked(f"a.py::test_mixed[{n}]", pytest.mark.sampled(2), *([pytest.mark.not_quick] if n == 0 else []))
     for n in range(4)
 ]
-ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *CASES, *MIXED]
+# Of two parameters, one with four values.
+MANY = [Marked(f"a.py::test_many[{n}-{n % 4}]") for n in range(10 * MOST_CASES)]
+ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *CASES, *MIXED, *MANY]
 
 
 def in_tier(tier: Tier) -> list[Any]:
@@ -42,11 +45,19 @@ def in_tier(tier: Tier) -> list[Any]:
 
 
 def test_quick_leaves_out_what_is_marked_so_and_takes_every_nth_case() -> None:
-    assert in_tier(Tier.quick) == [PLAIN, *CASES[::3], MIXED[2]]
+    assert [item for item in in_tier(Tier.quick) if item not in MANY] == [PLAIN, *CASES[::3], MIXED[2]]
+
+
+def test_quick_takes_a_few_of_many_cases_always_the_same_and_of_every_value() -> None:
+    few = [item for item in in_tier(Tier.quick) if item in MANY]
+    assert few == [item for item in in_tier(Tier.quick) if item in MANY]
+    assert len(few) == MOST_CASES
+    assert few == [item for item in MANY if item in few]
+    assert {item.nodeid[-2] for item in few} == set("0123")
 
 
 def test_test_leaves_out_what_is_slow_and_takes_every_nth_case() -> None:
-    assert in_tier(Tier.test) == [PLAIN, NOT_QUICK, *CASES[::3], *MIXED[::2]]
+    assert in_tier(Tier.test) == [PLAIN, NOT_QUICK, *CASES[::3], *MIXED[::2], *MANY]
 
 
 @pytest.mark.parametrize("tier", [Tier.all, Tier.nightly])
@@ -68,6 +79,13 @@ def test_quick_looks_into_its_directories_and_no_others() -> None:
     assert not is_left_out(Tier.quick, TESTS / "gateway" / "upstream" / "wire" / "test_any.py")
     assert is_left_out(Tier.quick, TESTS / "faults")
     assert is_left_out(Tier.quick, TESTS / "gateway" / "test_processes.py")
+
+
+def test_a_file_that_is_marked_as_a_whole_is_not_imported_for_quick() -> None:
+    marked = TESTS / "gateway" / "brain" / "test_limits.py"
+    assert is_left_out(Tier.quick, marked)
+    assert not is_left_out(Tier.test, marked)
+    assert not is_left_out(Tier.quick, TESTS / "gateway" / "brain" / "test_brain.py")
 
 
 def test_make_names_every_tier_and_the_build_runs_all_of_python_and_the_peers() -> None:
