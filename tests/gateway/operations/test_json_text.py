@@ -65,6 +65,7 @@ async def test_a_long_list_is_read_as_a_short_one(count: int) -> None:
     assert await parse_list(body) == json.loads(body)
 
 
+@pytest.mark.not_quick
 async def test_others_have_their_turn_while_a_long_list_is_read() -> None:
     turns = 0
 
@@ -81,6 +82,7 @@ async def test_others_have_their_turn_while_a_long_list_is_read() -> None:
     assert turns > len(body) // 100_000
 
 
+@pytest.mark.not_quick
 async def test_a_list_that_is_far_too_long_is_not_read() -> None:
     with pytest.raises(TooLarge):
         await parse_list(listing(LISTED_VALUES // 4))

@@ -169,6 +169,7 @@ async def test_the_newest_are_listed_first_and_tags_are_looked_for_further_back(
 
 
 @pytest.mark.parametrize("kind", ["platform", "daemon"])
+@pytest.mark.not_quick
 async def test_no_more_notes_are_read_for_a_list_than_allowed_and_the_answer_says_so(tmp_path: Path, kind: str) -> None:
     with shelf_on(kind, tmp_path, recall_notes=4) as shelf:
         async with shelf.client("kv") as agent:
