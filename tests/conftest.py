@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from jsonschema import Draft202012Validator
 
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
@@ -19,8 +19,11 @@ from tests.tiers import pytest_collection_finish as pytest_collection_finish
 from tests.tiers import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.tiers import pytest_ignore_collect as pytest_ignore_collect
 
-# Of every property, so many examples; those that say a number themselves say it by tier too.
-settings.register_profile("tier", max_examples=by_tier(25, 100, 1000))
+# Of every property, so many examples; those that say a number themselves say it by tier too. That examples are made
+# slowly says that the machine has much else to do.
+settings.register_profile(
+    "tier", max_examples=by_tier(25, 100, 1000), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
 settings.load_profile("tier")
 
 # Before anything imports FastMCP: its own logging would be set up at import.

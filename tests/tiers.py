@@ -3,12 +3,13 @@
 `make` names the tier in TIER; who calls pytest by hand gets `all`. Four markers say what a tier leaves out:
 
 - `slow`: not in `make quick` and `make test`.
-- `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK. A file that is marked as
-  a whole is not even imported.
+- `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK. A file that is marked
+  as a whole is not even imported.
 - `nightly`: only in `make nightly`, and in `make test-frameworks`, which has the tests of that kind alone.
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
 
-A test costs some milliseconds whatever it does. So `make quick` runs at most CASES of those of one function.
+A test costs some milliseconds whatever it does. Of the cases of one function, `make quick` and `make test` therefore
+run no more than CASES says.
 
 What a tier leaves out is deselected, never skipped: a skipped test reads as if it had been run.
 """
@@ -40,8 +41,6 @@ QUICK = (
     "gateway/surfaces",
     "gateway/upstream",
 )
-# Of one function, in `make quick`.
-CASES = 8
 
 
 class Tier(IntEnum):
@@ -51,6 +50,8 @@ class Tier(IntEnum):
     nightly = 4
 
 
+# The smaller number is of the smaller tier, so that what `make quick` runs is in `make test` too.
+CASES = {Tier.quick: 8, Tier.test: 48}
 # As a line of its own: the mark of a whole file.
 NOT_QUICK = "\npytestmark = pytest.mark.not_quick\n"
 TIER = Tier[os.environ.get("TIER") or "all"]
@@ -96,16 +97,16 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
         seen[function] += 1
         if is_sample and not (tier is Tier.quick and item.get_closest_marker("not_quick")):
             kept.append(item)
-    return kept if tier is Tier.test else few_of_each(kept)
+    return few_of_each(kept, CASES[tier])
 
 
-def few_of_each(items: list[pytest.Item]) -> list[pytest.Item]:
-    """No more than CASES of each function: always the same, and mixed, so that no value of a parameter is left out."""
+def few_of_each(items: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """So many cases of each function: always the same, and mixed, so that no value of a parameter is left out."""
     cases = defaultdict[str, list[str]](list)
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item.nodeid)
     kept = {
-        nodeid for all_ in cases.values() for nodeid in sorted(all_, key=lambda nodeid: crc32(nodeid.encode()))[:CASES]
+        nodeid for all_ in cases.values() for nodeid in sorted(all_, key=lambda nodeid: crc32(nodeid.encode()))[:most]
     }
     return [item for item in items if item.nodeid in kept]
 
