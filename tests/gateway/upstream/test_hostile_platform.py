@@ -74,7 +74,7 @@ NAMES = ("hits", "chunks", "items", "memories", "retrieved", "citations", "docum
 
 
 class Heart:
-    """Beats while the loop is free, and knows how much it computed between two beats, whatever else the machine does."""
+    """Beats while the loop is free, and knows how much was computed between two beats."""
 
     def __init__(self) -> None:
         self.longest = 0.0
