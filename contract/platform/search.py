@@ -116,7 +116,9 @@ def search(
     filters = _filters(connection, brain, folders)
     terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
-    near = sought and sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
+    near = None
+    if sought is not None:
+        near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
     if near is None:
         hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
         return Found(_ordered(hits, sort)[:top_k], terms)
@@ -128,9 +130,7 @@ def search(
 def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
     """The hits with scores by words and meaning."""
     scores = fusion.fuse([(hit.keyword, near.get(hit.chunk)) for hit in hits])
-    return [
-        replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)
-    ]
+    return [replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)]
 
 
 def _filters(connection: sqlite3.Connection, brain: Brain, folders: Folders) -> Filters:

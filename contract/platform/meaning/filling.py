@@ -65,7 +65,9 @@ class Filler:
         while not self._stopping.is_set():
             self._needed.clear()
             try:
-                self._fill()
+                while self._fill():
+                    # What was written meanwhile, elsewhere or under a number that was passed already, has none yet.
+                    pass
                 self.error = None
                 self._remove_unused()
             except EmbeddingFailed as failure:
@@ -85,9 +87,13 @@ class Filler:
         self._needed.set()
         self._stopping.wait(max(seconds, 0.1))
 
-    def _fill(self) -> None:
-        """Raises: EmbeddingFailed."""
+    def _fill(self) -> bool:
+        """Go through all brains once; whether there was anything to do.
+
+        Raises: EmbeddingFailed.
+        """
         self._get_to_know()
+        found = False
         for brain in self._incomplete():
             before = BEYOND
             while not self._stopping.is_set():
@@ -96,8 +102,11 @@ class Filler:
                 if not some:
                     break
                 before = some[-1].chunk
-                self._embed([item for item in some if item not in self._refused])
+                wanted = [item for item in some if item not in self._refused]
+                found |= bool(wanted)
+                self._embed(wanted)
                 self._stopping.wait((time.monotonic() - began) * (1 - BUSY_SHARE) / BUSY_SHARE)
+        return found and not self._stopping.is_set()
 
     def _get_to_know(self) -> None:
         """Of a service, how long its vectors are and what its cosines mean: it may serve another model by now."""

@@ -17,9 +17,7 @@ from contract.platform.query import Filters
 from contract.platform.wire import JsonObject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from contract.platform.meaning.embedder import Vectors
     from contract.platform.meaning.matrix import Matrices
 
 log = logging.getLogger(__name__)
@@ -62,17 +60,17 @@ class Meaning:
             return None
         return Sought(self, vector) if vector.any() else None
 
-    def _vector(self, text: str) -> "NDArray[np.float32]":
+    def _vector(self, text: str) -> "Vectors":
         if isinstance(self._embedder, RemoteEmbedder):
             return self._embedder.embed_query(text)
-        vector: NDArray[np.float32] = self._embedder.embed([text])[0]
+        vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
     def near(
         self,
         connection: sqlite3.Connection,
         brain: int,
-        vector: "NDArray[np.float32]",
+        vector: "Vectors",
         chunks: Sequence[int],
         wanted: int,
         filters: Filters,
@@ -82,7 +80,7 @@ class Meaning:
         from contract.platform.meaning.matrix import Matrices
 
         known = vectors.known(connection, Model(self._embedder.name, len(vector)))
-        covered = vectors.coverage(connection, known and known.number, brain)
+        covered = vectors.coverage(connection, known.number if known else None, brain)
         if covered.missing:
             self._filler.nudge()
         if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
@@ -90,10 +88,9 @@ class Meaning:
         self._matrices = self._matrices or Matrices()
         view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
         scale = known.scale or fusion.SCALE
-        near = nearest.cosines(view, vector)
         least = fusion.SCALE.convert(fusion.LEAST, scale)
-        found = nearest.nearest(connection, view, near, wanted, least, filters)
-        found |= nearest.cosines_of(connection, view, near, known.number, [n for n in chunks if n not in found])
+        found = nearest.nearest(connection, view, vector, wanted, least, filters)
+        found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
         return {chunk: scale.convert(cosine, fusion.SCALE) for chunk, cosine in found.items()}
 
     def status(self) -> JsonObject:
@@ -101,11 +98,12 @@ class Meaning:
         covered = self._coverage()
         remote = self._embedder if isinstance(self._embedder, RemoteEmbedder) else None
         error = self._filler.error or (remote and remote.error)
+        is_unknown = not self._embedder.dimensions
         told: JsonObject = {
             "name": self._embedder.name,
             "source": "endpoint" if remote else "offline",
             "dimensions": self._embedder.dimensions,
-            "state": "failing" if error else "building" if covered.missing else "ready",
+            "state": "failing" if error else "building" if covered.missing or is_unknown else "ready",
             "embedded": covered.embedded,
             "chunks": covered.chunks,
         }
@@ -113,8 +111,8 @@ class Meaning:
 
     def _coverage(self) -> vectors.Coverage:
         with self._database.reading() as connection:
-            known = vectors.known(connection, Model(self._embedder.name, self._embedder.dimensions))
-            return vectors.coverage(connection, known and known.number)
+            model = Model(self._embedder.name, self._embedder.dimensions)
+            return vectors.coverage(connection, vectors.number_of(connection, model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ class Sought:
     """A query, made a vector before a transaction began: a service may take its time."""
 
     meaning: Meaning
-    vector: "NDArray[np.float32]"
+    vector: "Vectors"
 
     def near(
         self, connection: sqlite3.Connection, brain: int, chunks: Sequence[int], wanted: int, filters: Filters

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from contract.platform.meaning.scale import Scale
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from contract.platform.meaning.embedder import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def text_of(title: str, text: str) -> str:
     return f"{title}\n{text}" if title else text
 
 
-def encoded(rows: "NDArray[np.float32]") -> list[bytes]:
+def encoded(rows: "Vectors") -> list[bytes]:
     return [row.tobytes() for row in rows.astype("<f2")]
 
 
@@ -167,9 +166,12 @@ def still_there(connection: sqlite3.Connection, wanted: Iterable[Unembedded]) ->
     kept = set()
     for item in wanted:
         known = connection.execute("SELECT 1 FROM brains WHERE n = ?", (item.brain,)).fetchone()
-        row = known and connection.execute(
-            f"SELECT title, text FROM words_{item.brain:d} WHERE rowid = ?", (item.chunk,)
-        ).fetchone()
+        row = (
+            known
+            and connection.execute(
+                f"SELECT title, text FROM words_{item.brain:d} WHERE rowid = ?", (item.chunk,)
+            ).fetchone()
+        )
         if row and text_of(row["title"], row["text"]) == item.text:
             kept.add(item.chunk)
     return kept
