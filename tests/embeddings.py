@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-DIMENSIONS = 64
+DIMENSIONS = 512
 # Words of one row mean the same.
 SAME = (
     ("car", "automobile", "vehicle"),

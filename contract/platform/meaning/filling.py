@@ -58,6 +58,11 @@ class Filler:
                 self._thread.join(STOP_SECONDS)
 
     @property
+    def refused(self) -> int:
+        """How many chunks the service would not embed."""
+        return len(self._refused)
+
+    @property
     def model(self) -> Model:
         return Model(self._embedder.name, self._embedder.dimensions)
 
@@ -176,7 +181,7 @@ class Filler:
         moment = time.time()
         with self._database.writing(announced=False) as connection:
             model = vectors.number_of(connection, self.model)
-            if model is None or vectors.coverage(connection, model).missing > len(self._refused):
+            if model is None or vectors.coverage(connection, model).missing > self.refused:
                 return
             connection.execute("UPDATE models SET used_at = ? WHERE n = ?", (int(moment), model))
             unused = vectors.unused(connection, model, moment - UNUSED_SECONDS)

@@ -51,3 +51,7 @@ class Scale:
             return cosine
         share = (cosine - self.unrelated) / (self.related - self.unrelated)
         return min(max(to.unrelated + share * (to.related - to.unrelated), -1.0), 1.0)
+
+
+# Of the model that comes with the platform, for which the fusion of words and meaning was chosen.
+OFFLINE: Final = Scale(unrelated=0.01, related=0.30)

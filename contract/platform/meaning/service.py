@@ -12,6 +12,7 @@ from contract.platform.meaning import fusion, vectors
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.filling import USED_SECONDS, Filler
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.scale import OFFLINE
 from contract.platform.meaning.vectors import Model
 from contract.platform.query import Filters
 from contract.platform.wire import JsonObject
@@ -81,17 +82,17 @@ class Meaning:
 
         known = vectors.known(connection, Model(self._embedder.name, len(vector)))
         covered = vectors.coverage(connection, known.number if known else None, brain)
-        if covered.missing:
+        if covered.missing > self._filler.refused:
             self._filler.nudge()
         if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
             return None
         self._matrices = self._matrices or Matrices()
         view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
-        scale = known.scale or fusion.SCALE
-        least = fusion.SCALE.convert(fusion.LEAST, scale)
+        scale = known.scale or OFFLINE
+        least = OFFLINE.convert(fusion.LEAST, scale)
         found = nearest.nearest(connection, view, vector, wanted, least, filters)
         found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
-        return {chunk: scale.convert(cosine, fusion.SCALE) for chunk, cosine in found.items()}
+        return {chunk: scale.convert(cosine, OFFLINE) for chunk, cosine in found.items()}
 
     def status(self) -> JsonObject:
         """Which model embeds, how far it is, and whether it works."""

@@ -192,7 +192,7 @@ def test_another_model_makes_its_own_vectors_and_those_of_before_go(
     first.documents.batch(brain, [Operation("write", path, text.encode()) for path, text in NOTES.items()])
     first.close()
     gate = threading.Event()
-    second = Store.open(data_dir, ConceptEmbedder("second", dimensions=32, gate=gate))
+    second = Store.open(data_dir, ConceptEmbedder("second", dimensions=256, gate=gate))
     assert second.embedding()["embedded"] == 0
     assert second.search(brain, "car?", 5).method == "keyword"
     gate.set()
@@ -203,7 +203,7 @@ def test_another_model_makes_its_own_vectors_and_those_of_before_go(
     second.close()
     monkeypatch.setattr(filling, "UNUSED_SECONDS", -1.0)
     monkeypatch.setattr(filling, "FORGOTTEN_AT_ONCE", 30)
-    third = Store.open(data_dir, ConceptEmbedder("second", dimensions=32))
+    third = Store.open(data_dir, ConceptEmbedder("second", dimensions=256))
     third.search(brain, "car", 5)
     wait_for(lambda: len(vectors_in(data_dir)) == 100)
     assert {model for _, model in vectors_in(data_dir)} == {2}

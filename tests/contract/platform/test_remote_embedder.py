@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from contract.platform.meaning import filling, remote
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder, read_vectors
-from contract.platform.meaning.scale import PAIRS, TEXTS, Scale
+from contract.platform.meaning.scale import OFFLINE, PAIRS, TEXTS, Scale
 from contract.platform.models import ModelEndpoint
 from contract.platform.store import Store
 from tests.contract.platform.test_filling import is_ready, wait_for
@@ -240,15 +241,15 @@ def test_vectors_of_another_length_than_before_are_refused_until_the_next_start(
     brain = store.brain("main")
     store.documents.put(brain, "a.md", b"an automobile")
     wait_for(lambda: store.embedding()["embedded"] == 1)
-    service.answer = answer_vectors(lambda texts: [vector_of(text, 32) for text in texts])
+    service.answer = answer_vectors(lambda texts: [vector_of(text, 256) for text in texts])
     store.documents.put(brain, "b.md", b"an automobile")
     wait_for(lambda: store.embedding()["state"] == "failing")
-    assert "32 numbers instead of 64" in str(store.embedding()["error"])
+    assert "256 numbers instead of 512" in str(store.embedding()["error"])
     assert store.search(brain, "automobile now", 5).method == "keyword"
     store.close()
     store = open_store(data_dir, service)
     wait_for(lambda: is_ready(store))
-    assert (store.embedding()["dimensions"], store.embedding()["embedded"]) == (32, 2)
+    assert (store.embedding()["dimensions"], store.embedding()["embedded"]) == (256, 2)
     assert len(paths(store.search(brain, "car", 5))) == 2
     store.close()
 
@@ -312,3 +313,9 @@ def test_a_scale_is_measured_on_questions_and_their_answers() -> None:
     rows = np.eye(len(TEXTS), dtype=np.float32)
     rows[len(PAIRS) :] = rows[: len(PAIRS)]
     assert Scale.of(rows) == Scale(unrelated=0.0, related=1.0)
+
+
+def test_the_scale_of_the_offline_model_is_as_measured() -> None:
+    measured = Scale.of(OfflineEmbedder().embed(TEXTS))
+    assert round(measured.unrelated, 2) == OFFLINE.unrelated
+    assert round(measured.related, 2) == OFFLINE.related
