@@ -32,7 +32,7 @@ class Meaning:
         self._database, self._embedder = database, embedder
         self._filler = Filler(database, embedder)
         self._matrices: Matrices | None = None
-        self._used = 0.0
+        self._used = -USED_SECONDS
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""

@@ -27,7 +27,7 @@ async def test_memory(house: House) -> None:
     assert scores["keyword"] == 0
     assert 0 < scores["semantic"] <= 1
     recalled = structured(await house.good("memory", "memory_recall", query=QUESTION))
-    assert recalled["chunks"][0]["content"].strip() == NOTE
+    assert recalled["hits"][0]["content"].strip() == NOTE
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "keyword"])
