@@ -23,7 +23,7 @@ async def ask(request: Request, brain: Brain) -> Response:
     platform = platform_of(request)
 
     def composed() -> list[JsonObject]:
-        return list(answer.frames(platform.store.search(brain, query, top_k, folders=folders)))
+        return list(answer.frames(platform.store.search(brain, query, top_k, folders=folders), query))
 
     frames = await in_thread(platform.searches, composed)
     return StreamingResponse(_sent(frames), media_type="text/event-stream", headers=HEADERS)
