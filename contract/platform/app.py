@@ -19,6 +19,8 @@ from contract.platform.api import ask, brains, documents, events, ingest, search
 from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
+from contract.platform.llm.client import Chat
+from contract.platform.models import ModelEndpoint
 from contract.platform.refusal import STATUS_BY_CODE, Refused
 from contract.platform.store import Store
 
@@ -73,11 +75,17 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
 
 
 def create_app(
-    store: Store, *, token: str | None, fetch: Fetch | None = None, convert: Convert | None = None
+    store: Store,
+    *,
+    token: str | None,
+    fetch: Fetch | None = None,
+    convert: Convert | None = None,
+    llm: ModelEndpoint | None = None,
 ) -> Starlette:
     """The platform as an ASGI application; whoever opened the store closes it.
 
-    Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone.
+    Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone. Without `llm` it
+    answers and derives by rule.
     """
     app = Starlette(
         routes=[Route(path, Methods(table)) for path, table in endpoints(with_fetch=fetch is not None).items()],
@@ -93,7 +101,7 @@ def create_app(
     )
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
-    app.state.platform = Platform(store, fetch, convert)
+    app.state.platform = Platform(store, fetch, convert, None if llm is None else Chat(llm))
     return app
 
 
