@@ -191,9 +191,9 @@ class Gateway:
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
-        from gateway.app.embedded import EmbeddedBrain
+        from gateway.app.embedded import EmbeddedBrain, language_model
 
-        embedded = EmbeddedBrain(self._settings.data_dir, self._fetch)
+        embedded = EmbeddedBrain(self._settings.data_dir, self._fetch, llm=language_model(self._settings))
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint
