@@ -3,6 +3,7 @@
 import errno
 import hmac
 import logging
+import math
 import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from contract.platform.api import ask, brains, documents, events, ingest, search, sessions, stages
+from contract.platform.api import ask, brains, derive, documents, events, ingest, search, sessions, stages
 from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
@@ -68,6 +69,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
         f"{SESSION}/recall": {"POST": in_brain(sessions.recall)},
         f"{BRAIN}/consolidate": {"POST": in_brain(stages.consolidate)},
         f"{BRAIN}/compile": {"POST": in_brain(stages.compile_brain)},
+        f"{BRAIN}/derive": {"POST": in_brain(derive.derive)},
     }
     if with_fetch:
         table[f"{BRAIN}/documents/ingest/url"] = {"POST": in_brain(ingest.ingest_url)}
@@ -152,7 +154,8 @@ def problem(code: str, detail: str, headers: Mapping[str, str] | None = None) ->
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return problem(error.code, error.detail, HEADERS_BY_CODE.get(error.code))
+    told = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
+    return problem(error.code, error.detail, {**HEADERS_BY_CODE.get(error.code, {}), **told})
 
 
 async def _failed_to_store(request: Request, error: Exception) -> Response:

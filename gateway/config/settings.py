@@ -79,7 +79,8 @@ class Settings(BaseSettings):
     )
     llm_model: str | None = Field(None, description="Name of that model, as its server knows it.")
     llm_key: HeaderWord | None = Field(
-        None, description="Key for that model, if it wants one. A caller's `X-LLM-API-Key` is used instead, for one call."
+        None,
+        description="Key for that model, if it wants one. A caller's `X-LLM-API-Key` is used instead, for one call.",
     )
     default_brain: BrainRef | None = Field(
         None,

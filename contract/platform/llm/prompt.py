@@ -35,26 +35,26 @@ class Prompt:
     fence: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def messages(self, sources: Sequence[Source], question: str = "") -> list[Message]:
-        asked = f"\n\nThe question is: {_clean(question)}" if question else ""
+        asked = f"\n\nThe question is: {clean(question)}" if question else ""
+        parts = [text(self.name), text("data").replace("{fence}", self.fence), *([] if question else [text("json")])]
+        pieces = [self._fenced(n, source) for n, source in enumerate(fitting(sources), start=1)]
         return [
-            {"role": "system", "content": instructions(self.name).replace("{fence}", self.fence)},
-            {"role": "user", "content": self.fenced(sources) + asked},
+            {"role": "system", "content": "\n\n".join(parts)},
+            {"role": "user", "content": "\n\n".join(pieces) + asked},
         ]
-
-    def fenced(self, sources: Sequence[Source]) -> str:
-        return "\n\n".join(self._fenced(n, source) for n, source in enumerate(fitting(sources), start=1))
 
     def _fenced(self, number: int, source: Source) -> str:
         # In one line, or a title could begin a line of its own.
-        title = " ".join(_clean(source.title).split())[:200]
+        title = " ".join(clean(source.title).split())[:200]
         dated = f", of {source.date[:10]}" if source.date else ""
         # Nobody can guess it; if a note holds it all the same, the note is not shown it.
-        inside = f"{title}{dated}\n{_clean(source.text)}".replace(self.fence, "")
-        return f"<<< {self.fence} note {number}\n{inside}\n>>> {self.fence} end of note {number}"
+        inside = f"{title}{dated}\n{clean(source.text)}".replace(self.fence, "")
+        return f"<<< {self.fence} piece {number}\n{inside}\n>>> {self.fence} end of piece {number}"
 
 
 @cache
-def instructions(name: str) -> str:
+def text(name: str) -> str:
+    """What a file of prompts says."""
     return (FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
@@ -70,5 +70,23 @@ def fitting(sources: Sequence[Source]) -> list[Source]:
     return kept
 
 
-def _clean(text: str) -> str:
-    return INVISIBLE.sub("", text)
+def batches(sources: Sequence[Source]) -> list[list[Source]]:
+    """All of the sources, in as many calls as that takes; a long one in parts."""
+    parts = [
+        Source(source.title, source.text[at : at + NOTE_CHARACTERS], source.date)
+        for source in sources
+        for at in range(0, len(source.text), NOTE_CHARACTERS)
+    ]
+    made: list[list[Source]] = []
+    while parts:
+        count = len(fitting(parts)) or 1
+        # What was cut to fit goes whole into the next call.
+        while count > 1 and sum(len(part.text) + 200 for part in parts[:count]) > NOTES_CHARACTERS:
+            count -= 1
+        made.append(parts[:count])
+        parts = parts[count:]
+    return made
+
+
+def clean(said: str) -> str:
+    return INVISIBLE.sub("", said)

@@ -8,7 +8,11 @@ from contract.platform.llm.citing import MARK, Cited, Marks, Said
 
 CASES = {
     "behind a sentence": ("The shop opens at nine [2].", "The shop opens at nine.", {2: "The shop opens at nine"}),
-    "behind its full stop": ("It opens at nine. [1] It rains.", "It opens at nine. It rains.", {1: "It opens at nine."}),
+    "behind its full stop": (
+        "It opens at nine. [1] It rains.",
+        "It opens at nine. It rains.",
+        {1: "It opens at nine."},
+    ),
     "two sentences": (
         "It opens at nine [1]. It shuts at six [2].",
         "It opens at nine. It shuts at six.",

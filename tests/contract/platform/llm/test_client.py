@@ -110,7 +110,14 @@ async def test_a_refusal_is_told_by_a_code_that_quotes_nothing(status: int) -> N
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("7", 7.0), ("0.5", 0.5), ("999999", 3600.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("-3", None)],
+    [
+        ("7", 7.0),
+        ("0.5", 0.5),
+        ("999999", 3600.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("soon", None),
+        ("-3", None),
+    ],
 )
 async def test_retry_after_is_read_in_both_forms(header: str, seconds: float | None) -> None:
     with scripted(Turn(status=429, headers=(("retry-after", header),))) as (_, endpoint):
@@ -127,7 +134,10 @@ WRONG = {
     "a list": (Turn(raw=(b"data: [1]\n\n",)), outcome.NO_SENSE),
     "an error in the stream": (Turn(raw=(b'data: {"error": {"message": "no"}}\n\n',)), outcome.NO_SENSE),
     "a page": (Turn(raw=(b"<html>Hello</html>",), ends=False), outcome.SAID_NOTHING),
-    "content that is no text": (Turn(raw=(b'data: {"choices": [{"delta": {"content": 7}}]}\n\n',)), outcome.SAID_NOTHING),
+    "content that is no text": (
+        Turn(raw=(b'data: {"choices": [{"delta": {"content": 7}}]}\n\n',)),
+        outcome.SAID_NOTHING,
+    ),
     "choices that are none": (Turn(raw=(b'data: {"choices": "x"}\n\n',)), outcome.SAID_NOTHING),
 }
 
