@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from contract.platform.api import ask, brains, derive, documents, events, ingest, search, sessions, stages
+from contract.platform.api import ask, brains, derive, documents, events, ingest, models, search, sessions, stages
 from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
@@ -45,6 +45,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
     """Every path with its methods. The order within a path is the order of its Allow header."""
     table: dict[str, dict[str, Endpoint]] = {
         "/healthz": {"GET": healthz},
+        "/v1/models": {"GET": models.models},
         "/v1/brains": {"GET": brains.list_brains, "POST": brains.create_brain},
         BRAIN: {"GET": in_brain(brains.get_brain), "DELETE": in_brain(brains.delete_brain)},
         f"{BRAIN}/documents": {

@@ -10,6 +10,7 @@ from contract.platform import documents, extract, names, reflect, words
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft
+from contract.platform.meaning.service import Meaning
 from contract.platform.refusal import Refused
 from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, now
@@ -28,8 +29,9 @@ class Message:
 
 
 class Sessions:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, meaning: Meaning | None = None) -> None:
         self._database = database
+        self._meaning = meaning
 
     def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
         """Append a message, and extract from what is waiting unless the message says not yet.
@@ -93,9 +95,10 @@ class Sessions:
             return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
 
     def recall(self, brain: Brain, session_id: str, query: str, top_k: int, folders: Folders) -> Found:
-        """A search that also listens to the end of the conversation."""
+        """A search that also listens to the end of the conversation, of which only the words count."""
+        sought = self._meaning.seek(query) if self._meaning is not None else None
         with self._database.reading() as connection:
-            found = search(connection, brain, query, top_k, folders=folders)
+            found = search(connection, brain, query, top_k, folders=folders, sought=sought)
             session = _find(connection, brain, session_id)
             context = "" if session is None else _salient(connection, session["n"])
             if not context:

@@ -95,7 +95,7 @@ async def recall(request: Request, brain: Brain) -> Response:
 
     def answered() -> Response:
         found = platform.store.sessions.recall(brain, session_id, query, top_k, folders)
-        answer = {"chunks": found.records(brain), "session_id": session_id, "brain_id": brain.id, "live": True}
-        return JSONResponse(answer)
+        answer = {"chunks": found.records(brain), "method": found.method, "session_id": session_id}
+        return JSONResponse({**answer, "brain_id": brain.id, "live": True})
 
     return await in_thread(platform.searches, answered)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contract.platform import database, index
 
-_SCRIPTS = {1: "schema.sql", 2: "changes.sql"}
+_SCRIPTS = {1: "schema.sql", 2: "changes.sql", 3: "visibility.sql"}
 _TIME = "2026-01-01T00:00:00+00:00"
 
 
@@ -25,7 +25,9 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
         index.create(connection, 1)
         for number, (path, text) in enumerate((documents or {}).items(), start=1):
             connection.execute(
-                "INSERT INTO documents VALUES (?, 1, ?, ?, 'ingest', 'text/markdown', ?, '', ?, 0, NULL, ?, ?)",
+                "INSERT INTO documents (n, brain, path, title, source, content_type, byte_size, checksum_sha256, "
+                "metadata, generated, created_at, updated_at) "
+                "VALUES (?, 1, ?, ?, 'ingest', 'text/markdown', ?, '', ?, 0, ?, ?)",
                 (number, path, path, len(text), json.dumps({}), _TIME, _TIME),
             )
             connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, text.encode()))

@@ -37,6 +37,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, specificatio
     PAGES["https://example.com/described"] = Page("https://example.com/described", "text/plain", b"words")
     requests: list[tuple[str, str, str, Json]] = [
         ("healthz", "GET", "/healthz", {}),
+        ("models", "GET", "/v1/models", {}),
         ("create_brain", "POST", "/v1/brains", {"json": {"name": "Described"}}),
         ("list_brains", "GET", "/v1/brains", {}),
         ("get_brain", "GET", BRAIN, {}),

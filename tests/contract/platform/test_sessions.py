@@ -199,7 +199,7 @@ def test_recall_in_an_unknown_session_is_a_search(client: httpx.Client, brain: s
     write("wiki/b.md", "the violet ledger, revised\n")
     found = client.get(f"{brain}/search", params={"q": "violet ledger"}).json()
     answer = client.post(f"{brain}/sessions/nobody/recall", json={"query": "violet ledger"}).json()
-    of_session = {"session_id": "nobody", "brain_id": found["brain_id"], "live": True}
+    of_session = {"session_id": "nobody", "brain_id": found["brain_id"], "method": "keyword", "live": True}
     assert answer == {"chunks": found["hits"], **of_session}
     assert recall(client, brain, "violet ledger", scope="global") == ["memory/global/a.md"]
     assert recall(client, brain, "violet ledger", top_k=1) == ["memory/global/a.md"]
