@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,9 +58,8 @@ class ScriptedModel:
     by_task: Callable[[Json], Turn | None] = lambda asked: None
     asked: list[Json] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
-    left: int = 0
-    """How many streams were left by whoever had asked."""
-    begun: asyncio.Event | None = None
+    is_left: threading.Event = field(default_factory=threading.Event)
+    """Whether a stream was left by whoever had asked."""
 
     def app(self) -> Starlette:
         return Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
@@ -104,7 +104,7 @@ class ScriptedModel:
                 yield _event({"choices": [], "usage": _usage(turn)})
             yield b"data: [DONE]\n\n"
         except asyncio.CancelledError:
-            self.left += 1
+            self.is_left.set()
             raise
 
 

@@ -21,6 +21,7 @@ from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
 from contract.platform.llm.client import Chat
+from contract.platform.llm.work import Work
 from contract.platform.models import ModelEndpoint
 from contract.platform.refusal import STATUS_BY_CODE, Refused
 from contract.platform.store import Store
@@ -45,7 +46,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
     """Every path with its methods. The order within a path is the order of its Allow header."""
     table: dict[str, dict[str, Endpoint]] = {
         "/healthz": {"GET": healthz},
-        "/v1/models": {"GET": models.models},
+        "/v1/models": {"GET": models.models, "POST": models.try_models},
         "/v1/brains": {"GET": brains.list_brains, "POST": brains.create_brain},
         BRAIN: {"GET": in_brain(brains.get_brain), "DELETE": in_brain(brains.delete_brain)},
         f"{BRAIN}/documents": {
@@ -104,7 +105,8 @@ def create_app(
     )
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
-    app.state.platform = Platform(store, fetch, convert, None if llm is None else Chat(llm))
+    chat = None if llm is None else Chat(llm)
+    app.state.platform = Platform(store, fetch, convert, chat, None if chat is None else Work(store.backlog, chat))
     return app
 
 

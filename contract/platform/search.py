@@ -128,9 +128,7 @@ def search(
 def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
     """The hits with scores by words and meaning."""
     scores = fusion.fuse([(hit.keyword, near.get(hit.chunk)) for hit in hits])
-    return [
-        replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)
-    ]
+    return [replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)]
 
 
 def _filters(connection: sqlite3.Connection, brain: Brain, folders: Folders) -> Filters:

@@ -10,6 +10,7 @@ from contract.platform import documents, extract, names, reflect, words
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft
+from contract.platform.llm.backlog import ForModel
 from contract.platform.meaning.service import Meaning
 from contract.platform.refusal import Refused
 from contract.platform.search import Folders, Found, blended, search
@@ -33,7 +34,9 @@ class Sessions:
         self._database = database
         self._meaning = meaning
 
-    def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
+    def add(
+        self, brain: Brain, session_id: str, message: Message, tree: str = "", for_model: ForModel | None = None
+    ) -> JsonObject:
         """Append a message, and extract from what is waiting unless the message says not yet.
 
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
@@ -60,6 +63,8 @@ class Sessions:
             )
             if message.metadata.get("skip_extract") is not True:
                 _extract(connection, brain, session, message, tree)
+                if for_model is not None:
+                    for_model.note(connection, brain, "session", session_id, tree, seq)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:

@@ -17,6 +17,7 @@ from contract.platform.brains import Brain, Caller
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
 from contract.platform.llm.client import Chat
+from contract.platform.llm.work import Work
 from contract.platform.store import Store
 
 log = structlog.get_logger()
@@ -54,6 +55,8 @@ class Platform:
     convert: Convert | None = None
     chat: Chat | None = None
     """The language model, where there is one."""
+    work: Work | None = None
+    """What it does after an answer."""
     ping_seconds: float = 25.0
     lookout: Lookout = field(default_factory=Lookout)
     lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
@@ -126,6 +129,8 @@ def in_brain(endpoint: BrainEndpoint) -> Endpoint:
 
     async def found(request: Request) -> Response:
         platform = platform_of(request)
+        if platform.work is not None:
+            platform.work.wake()
         caller = caller_of(request)
         brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"], caller)
         try:

@@ -8,10 +8,11 @@ from starlette.responses import JSONResponse, Response
 from contract.platform import names
 from contract.platform.api import body
 from contract.platform.api.body import MIB
-from contract.platform.api.call import NO_STORE, caller_of, in_thread, platform_of
+from contract.platform.api.call import NO_STORE, caller_of, in_thread, lent_key, platform_of
 from contract.platform.api.fields import Fields
 from contract.platform.api.search import QUERY_LIMIT, folders_of
 from contract.platform.brains import Brain
+from contract.platform.llm.backlog import ForModel
 from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
 
@@ -31,7 +32,11 @@ async def add_message(request: Request, brain: Brain) -> Response:
     message = _message(await body.fields(request, MESSAGE_JSON_LIMIT))
     platform = platform_of(request)
     tree = names.own_tree(caller_of(request).owner)
-    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree)
+    key = lent_key(request)
+    for_model = None if platform.work is None else ForModel()
+    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree, for_model)
+    if platform.work is not None and for_model is not None:
+        platform.work.begin(for_model, key)
     return JSONResponse(record, status_code=201)
 
 

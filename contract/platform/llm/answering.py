@@ -36,10 +36,9 @@ async def frames(chat: Chat, question: str, found: Found, key: str | None = None
             if not isinstance(piece, str):
                 result = piece
                 break
-            for event in marks.feed(piece):
-                if (frame := _frame(event, marks.answer, hits)) is not None:
-                    is_cited |= isinstance(event, Cited)
-                    yield frame
+            for frame in _frames(marks.feed(piece), marks, hits):
+                is_cited |= frame["type"] == "citation"
+                yield frame
             if len(marks.answer) > LONGEST_ANSWER:
                 result = TOO_LONG
                 break
@@ -47,10 +46,9 @@ async def frames(chat: Chat, question: str, found: Found, key: str | None = None
         for frame in _failed(result, marks.answer, by_rule):
             yield frame
         return
-    for event in marks.finish():
-        if (frame := _frame(event, marks.answer, hits)) is not None:
-            is_cited |= isinstance(event, Cited)
-            yield frame
+    for frame in _frames(marks.finish(), marks, hits):
+        is_cited |= frame["type"] == "citation"
+        yield frame
     note = CUT if result.is_cut else "" if is_cited else WITHOUT_SOURCES
     yield {"type": "done", "answer": marks.answer, "method": "model", **({"note": note} if note else {})}
 
@@ -64,21 +62,21 @@ def _failed(failure: Failed, said: str, by_rule: list[JsonObject]) -> Iterator[J
     yield {**by_rule[-1], "note": f"The notes' own words, because {failure.message}."}
 
 
-def _frame(event: Said | Cited, spoken: str, hits: list[Hit]) -> JsonObject | None:
-    if isinstance(event, Said):
-        return {"type": "answer_delta", "delta": event.text}
-    if not 1 <= event.number <= len(hits):
-        # It names what was not there to be read: then nothing speaks for it.
-        return None
-    hit = hits[event.number - 1]
-    return {
-        "type": "citation",
-        "chunk_id": hit.chunk_id,
-        "document_id": hit.document_id,
-        "answer_start": event.start,
-        "answer_end": event.end,
-        "quote": quote(hit, spoken[event.start : event.end]),
-    }
+def _frames(events: Iterator[Said | Cited], marks: Marks, hits: list[Hit]) -> Iterator[JsonObject]:
+    for event in events:
+        if isinstance(event, Said):
+            yield {"type": "answer_delta", "delta": event.text}
+        # One that names what was not there to be read has nothing that speaks for it.
+        elif 1 <= event.number <= len(hits):
+            hit = hits[event.number - 1]
+            yield {
+                "type": "citation",
+                "chunk_id": hit.chunk_id,
+                "document_id": hit.document_id,
+                "answer_start": event.start,
+                "answer_end": event.end,
+                "quote": quote(hit, marks.answer[event.start : event.end]),
+            }
 
 
 def quote(hit: Hit, claim: str) -> str:

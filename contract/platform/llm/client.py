@@ -19,6 +19,7 @@ import structlog
 from contract.platform.llm import outcome
 from contract.platform.llm.outcome import Failed, Finished
 from contract.platform.models import ModelEndpoint
+from contract.platform.wire import JsonObject
 
 log = structlog.get_logger()
 
@@ -67,6 +68,13 @@ class Chat:
     last: Finished | Failed | None = None
     """How the last call with our own key ended."""
     _is_plain: bool = False
+
+    def status(self) -> JsonObject:
+        """Which model answers, and whether it did when it was last asked."""
+        named: JsonObject = {"name": self.endpoint.model, "source": "endpoint"}
+        if isinstance(self.last, Failed):
+            return {**named, "state": "failing", "error": self.last.message}
+        return {**named, "state": "unknown" if self.last is None else "ready"}
 
     async def stream(
         self, task: str, messages: Sequence[Message], key: str | None = None, most_tokens: int = MOST_TOKENS

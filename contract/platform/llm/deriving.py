@@ -56,4 +56,5 @@ def _shown(task: Task, whole: list[list[Source]]) -> list[list[Source]]:
 def _joined(task: Task, results: list[Form]) -> Form:
     if not task.joins:
         return results[0]
-    return task.form.model_construct(**{task.joins: [one for result in results for one in getattr(result, task.joins)]})
+    joined = [one for result in results for one in getattr(result, task.joins)]
+    return results[0].model_copy(update={task.joins: joined})

@@ -167,9 +167,12 @@ def still_there(connection: sqlite3.Connection, wanted: Iterable[Unembedded]) ->
     kept = set()
     for item in wanted:
         known = connection.execute("SELECT 1 FROM brains WHERE n = ?", (item.brain,)).fetchone()
-        row = known and connection.execute(
-            f"SELECT title, text FROM words_{item.brain:d} WHERE rowid = ?", (item.chunk,)
-        ).fetchone()
+        row = (
+            known
+            and connection.execute(
+                f"SELECT title, text FROM words_{item.brain:d} WHERE rowid = ?", (item.chunk,)
+            ).fetchone()
+        )
         if row and text_of(row["title"], row["text"]) == item.text:
             kept.add(item.chunk)
     return kept

@@ -9,10 +9,11 @@ from structlog.testing import capture_logs
 from contract.platform.app import create_app
 from contract.platform.llm.answering import CUT, WITHOUT_SOURCES
 from contract.platform.store import Store
+from tests.contract.platform.conftest import Json
 from tests.contract.platform.llm.conftest import Told
 from tests.contract.platform.serving import served
 from tests.contract.platform.specification import Specification
-from tests.contract.platform.test_ask import Json, events
+from tests.contract.platform.test_ask import events
 from tests.models import OWN_KEY, Turn, say
 
 QUESTION = "When does the bakery open, and who bakes there?"

@@ -212,15 +212,12 @@ async def test_whoever_leaves_ends_the_call() -> None:
                 assert await anext(pieces) == "Nine"
                 await pieces.aclose()
         assert logs[-1]["outcome"] == "left"
-        async with asyncio.timeout(5):
-            while not model.left:
-                await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(model.is_left.wait, 5)
 
 
 async def test_how_the_last_call_with_our_own_key_ended_is_known() -> None:
     with scripted(say("ok"), Turn(status=401), Turn(status=429)) as (_, endpoint):
         chat = Chat(endpoint)
-        assert chat.last is None
         await heard(chat)
         assert chat.last == Finished(11, 7)
         await heard(chat, "lent-key")
