@@ -88,7 +88,16 @@ class Sessions:
                 "ended_at": session["ended_at"],
             }
 
-    def close(self, brain: Brain, session_id: str) -> JsonObject:
+    def unreflected(self, brain: Brain, session_id: str) -> list[reflect.Turn]:
+        """All that was said, where a reflection would have something to say that the last one did not."""
+        with self._database.reading() as connection:
+            session = _find(connection, brain, session_id)
+            last = 0 if session is None else _last_seq(connection, session["n"])
+            if session is None or session["reflected_up_to"] >= last:
+                return []
+            return _turns(connection, session, last)
+
+    def close(self, brain: Brain, session_id: str, by_model: reflect.ByModel | None = None) -> JsonObject:
         """End a session with a reflection on its messages; ending it again changes nothing."""
         with self._database.writing() as connection:
             session = _find(connection, brain, session_id)
@@ -96,7 +105,7 @@ class Sessions:
                 return _closed(session_id, now(), None)
             last = _last_seq(connection, session["n"])
             if session["reflected_up_to"] < last:
-                session = _reflect(connection, brain, session, last)
+                session = _reflect(connection, brain, session, last, by_model)
             return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
 
     def recall(self, brain: Brain, session_id: str, query: str, top_k: int, folders: Folders) -> Found:
@@ -168,9 +177,17 @@ def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
 
 
-def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int) -> sqlite3.Row:
-    turns = [reflect.Turn(row["role"], row["content"]) for row in _messages(connection, session["n"], last)]
-    reflection = reflect.reflect(turns)
+def _turns(connection: sqlite3.Connection, session: sqlite3.Row, last: int) -> list[reflect.Turn]:
+    return [reflect.Turn(row["role"], row["content"]) for row in _messages(connection, session["n"], last)]
+
+
+def _reflect(
+    connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int, by_model: reflect.ByModel | None
+) -> sqlite3.Row:
+    # One that does not know all that was said is none of this session.
+    told = by_model.reflection if by_model is not None and by_model.turns == last else None
+    reflection = told or reflect.reflect(_turns(connection, session, last))
+    method = {} if told is None else {"method": "model"}
     path = names.reflection_path(session["id"])
     draft = Draft(
         path,
@@ -183,7 +200,7 @@ def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     documents.write(connection, brain, draft)
     connection.execute(
         "UPDATE sessions SET reflected_up_to = ?, reflection = ?, ended_at = ? WHERE n = ?",
-        (last, json.dumps({**reflection.record(), "path": path}), now(), session["n"]),
+        (last, json.dumps({**reflection.record(), "path": path, **method}), now(), session["n"]),
     )
     row = _find(connection, brain, session["id"])
     assert row is not None
@@ -191,13 +208,14 @@ def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
 
 
 def _closed(session_id: str, ended_at: str, reflection: JsonObject | None) -> JsonObject:
+    method = "rule-based" if reflection is None else reflection.pop("method", "rule-based")
     return {
         "session_id": session_id,
         "reflection_status": "no_result" if reflection is None else "completed",
         **({} if reflection is None else {"reflection": reflection}),
         "reflection_attempted": reflection is not None,
         "ended_at": ended_at,
-        "method": "rule-based",
+        "method": method,
     }
 
 

@@ -11,6 +11,7 @@ from contract.platform.database import Database, StoreUnavailable
 from contract.platform.ingest import Intake
 from contract.platform.library import Library
 from contract.platform.llm.backlog import Backlog
+from contract.platform.llm.tidying import Tidying
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.meaning.service import Meaning
@@ -34,6 +35,7 @@ class Store:
         self.intake = Intake(database)
         self.stages = Stages(database)
         self.backlog = Backlog(database)
+        self.tidying = Tidying(database)
 
     @classmethod
     def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "Store":

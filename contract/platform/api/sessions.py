@@ -12,7 +12,9 @@ from contract.platform.api.call import NO_STORE, caller_of, in_thread, lent_key,
 from contract.platform.api.fields import Fields
 from contract.platform.api.search import QUERY_LIMIT, folders_of
 from contract.platform.brains import Brain
+from contract.platform.llm import reflecting
 from contract.platform.llm.backlog import ForModel
+from contract.platform.llm.outcome import Failed
 from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
 
@@ -86,8 +88,18 @@ async def get_session(request: Request, brain: Brain) -> Response:
 async def close_session(request: Request, brain: Brain) -> Response:
     session_id = _session_id(request)
     await body.fields(request)
-    platform = platform_of(request)
-    return JSONResponse(await in_thread(platform.writes, platform.store.sessions.close, brain, session_id))
+    platform, key = platform_of(request), lent_key(request)
+    sessions = platform.store.sessions
+    by_model, note = None, {}
+    if platform.chat is not None:
+        turns = await in_thread(platform.lookups, sessions.unreflected, brain, session_id)
+        told = await reflecting.reflect(platform.chat, turns, key) if turns else None
+        if isinstance(told, Failed):
+            note = {"note": f"By rule, because {told.message}."}
+        else:
+            by_model = told
+    closed = await in_thread(platform.writes, sessions.close, brain, session_id, by_model)
+    return JSONResponse({**closed, **note})
 
 
 async def recall(request: Request, brain: Brain) -> Response:

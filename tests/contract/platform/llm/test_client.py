@@ -223,4 +223,4 @@ async def test_how_the_last_call_with_our_own_key_ended_is_known() -> None:
         await heard(chat, "lent-key")
         assert chat.last == Finished(11, 7)
         await heard(chat)
-        assert isinstance(chat.last, Failed)
+        assert chat.last == outcome.of_status(429, None)
