@@ -181,6 +181,8 @@ def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connect
         _execute(connection, "meaning.sql")
     if version < SCHEMA_VERSION:
         complete(connection, version)
+    # It changes nothing of what was there before, so that a file with it is of no other version.
+    _execute(connection, "work.sql")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
 

@@ -10,6 +10,7 @@ from contract.platform import changes, documents, extract, names
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft, Prepared
+from contract.platform.llm.backlog import ForModel
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject
@@ -29,8 +30,8 @@ class Library:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, brain: Brain, draft: Draft) -> JsonObject:
-        """Store a new document, and what a transcript says.
+    def create(self, brain: Brain, draft: Draft, for_model: ForModel | None = None) -> JsonObject:
+        """Store a new document, and what a transcript says; a model is to look at that too, where there is one.
 
         Raises: Refused, when the path is taken.
         """
@@ -43,6 +44,9 @@ class Library:
                 raise Refused("conflict", f"document already exists: {draft.path}")
             row = documents.write(connection, brain, prepared)
             extract.remember(connection, brain, facts, {"extracted_from": draft.path}, names.tree(draft.path))
+            if for_model is not None and transcript:
+                tree = names.tree(draft.path)
+                for_model.note(connection, brain, "transcript", draft.path, tree, len(transcript))
             return documents.record(brain, row)
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:

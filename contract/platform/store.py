@@ -10,6 +10,8 @@ from contract.platform.changes import Changes
 from contract.platform.database import Database, StoreUnavailable
 from contract.platform.ingest import Intake
 from contract.platform.library import Library
+from contract.platform.llm.backlog import Backlog
+from contract.platform.llm.tidying import Tidying
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.meaning.service import Meaning
@@ -32,6 +34,8 @@ class Store:
         self.sessions = Sessions(database, self._meaning)
         self.intake = Intake(database)
         self.stages = Stages(database)
+        self.backlog = Backlog(database)
+        self.tidying = Tidying(database)
 
     @classmethod
     def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "Store":

@@ -28,11 +28,17 @@ from gateway.upstream.credentials import Endpoint
 class EmbeddedBrain:
     """Runs in a thread of its own, so that neither its searches nor its commits hold up the gateway's loop."""
 
-    def __init__(self, data_dir: Path, fetch: Fetch | None, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        fetch: Fetch | None,
+        embedder: Embedder | None = None,
+        llm: ModelEndpoint | None = None,
+    ) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
         self._store = open_store(data_dir, embedder)
-        self._server = platform_server(self._store, token, fetch)
+        self._server = platform_server(self._store, token, fetch, llm)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
         )
@@ -66,11 +72,25 @@ def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
         raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
 
 
-def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvicorn.Server:
+def language_model(settings: Settings) -> ModelEndpoint | None:
+    """The model that answers, if one is set."""
+    if settings.llm_url is None or settings.llm_model is None:
+        return None
+    key = settings.llm_key
+    return ModelEndpoint(settings.llm_url, settings.llm_model, key.get_secret_value() if key else None)
+
+
+def platform_server(
+    store: Store, token: str | None, fetch: Fetch | None, llm: ModelEndpoint | None = None
+) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             create_app(
-                store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch), convert=convert_in_child
+                store,
+                token=token,
+                fetch=None if fetch is None else _as_platform_fetch(fetch),
+                convert=convert_in_child,
+                llm=llm,
             ),
             log_config=None,
             access_log=False,

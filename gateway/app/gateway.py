@@ -204,9 +204,10 @@ class Gateway:
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
-        from gateway.app.embedded import EmbeddedBrain, embedder_of
+        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
-        embedded = EmbeddedBrain(self._settings.data_dir, self._fetch, embedder_of(self._settings))
+        settings = self._settings
+        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), language_model(settings))
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint

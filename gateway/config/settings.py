@@ -14,6 +14,7 @@ from gateway.config.kinds import (
     HeaderWord,
     HomePath,
     HostNames,
+    ModelUrl,
     Names,
     Networks,
     Origins,
@@ -22,6 +23,7 @@ from gateway.config.kinds import (
     Seconds,
     ToolPrefix,
     Url,
+    check_model,
     is_loopback_host,
 )
 from gateway.surfaces.catalog import SURFACES
@@ -70,7 +72,7 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
-    embed_url: Url | None = Field(
+    embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
         "embedded brain finds notes by their meaning. Unset: a small model that comes with the gateway.",
@@ -79,6 +81,16 @@ class Settings(BaseSettings):
         None, min_length=1, max_length=256, description="The model that the service at `BRAINS_EMBED_URL` is asked for."
     )
     embed_key: HeaderWord | None = Field(None, description="Bearer token sent to the service at `BRAINS_EMBED_URL`.")
+    llm_url: ModelUrl | None = Field(
+        None,
+        description="A language model for the embedded brain: any address with OpenAI's chat API, with `/v1` or "
+        "without. Unset: answers and what is derived from notes are made by rule.",
+    )
+    llm_model: str | None = Field(None, description="Name of that model, as its server knows it.")
+    llm_key: HeaderWord | None = Field(
+        None,
+        description="Key for that model, if it wants one. A caller's `X-LLM-API-Key` is used instead, for one call.",
+    )
     default_brain: BrainRef | None = Field(
         None,
         validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
@@ -275,13 +287,9 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _embedder_is_whole(self) -> Self:
-        if self.embed_url is None and (self.embed_model or self.embed_key):
-            named = "BRAINS_EMBED_MODEL" if self.embed_model else "BRAINS_EMBED_KEY"
-            advice = "set the URL of the service too, or unset it to use the model that comes with the gateway"
-            raise ValueError(f"{named} is set but BRAINS_EMBED_URL is not: {advice}.")
-        if self.embed_url is not None and self.embed_model is None:
-            raise ValueError("BRAINS_EMBED_URL is set but BRAINS_EMBED_MODEL is not: name the model to ask for.")
+    def _models_are_whole(self) -> Self:
+        check_model("BRAINS_EMBED", self.embed_url, self.embed_model, self.embed_key)
+        check_model("BRAINS_LLM", self.llm_url, self.llm_model, self.llm_key)
         return self
 
     @model_validator(mode="after")

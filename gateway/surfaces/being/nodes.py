@@ -18,6 +18,10 @@ from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, nod
 
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
+# So many clusters a model tells of after one patrol, from so many nodes of each.
+_TOLD: Final = 10
+_SHOWN: Final = 50
+_SUMMARY_LENGTH: Final = 4_000
 # Opening a dead node counts so much, and brings it back.
 _OPENING: Final = 2
 # So many come back in one patrol; the others in the next.
@@ -138,6 +142,19 @@ class Nodes:
         nodes = await self._looked_at(call, cluster)
         await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
 
+    async def tell_digests(self, call: Call, clusters: Sequence[str]) -> None:
+        """Let the platform's model say what these clusters are about, in front of what they hold."""
+        for cluster_id in clusters[:_TOLD]:
+            cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
+            nodes = await self._looked_at(call, cluster)
+            shown = [node.path for node in living(nodes)][:_SHOWN]
+            if len(shown) < 2:
+                continue
+            told = await self._notes.derive(call, "digest", paths=shown)
+            if not told or not isinstance(summary := told[0].get("digest"), str):
+                return
+            await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes, summary[:_SUMMARY_LENGTH]))
+
 
 def located(known: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
     """The paths of these nodes.
@@ -210,13 +227,13 @@ def revive(before: Note | None) -> Draft | None:
     return draft_note(before.title or names.title_of(before.content), before.content, fields, before)
 
 
-def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
+def digesting(cluster: Cluster, nodes: Sequence[Node], summary: str = "") -> Change:
     """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
     # Not by when they were written: a patrol that was cut off and run again writes the same digest.
     live = sorted(living(nodes), key=lambda node: node.id)
     live.sort(key=lambda node: (node.importance, max(node.when, default="")), reverse=True)
     theme = _theme(cluster.id, live)
-    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large)
+    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large, summary)
     dead = paths.listed(sorted(node.id for node in nodes if node.dead))
 
     def change(before: Note | None) -> Draft | None:
