@@ -20,7 +20,7 @@ CUT: Final = "The model stopped before the end: its limit of words was reached."
 
 async def frames(chat: Chat, question: str, found: Found, key: str | None = None) -> AsyncGenerator[JsonObject, None]:
     """The events of an answer. Where the model fails before its first word, they are those of an answer by rule."""
-    by_rule = list(answer.frames(found, query))
+    by_rule = list(answer.frames(found, question))
     yield by_rule[0]
     if not found.hits:
         # There is nothing to answer from, and no need to ask.
