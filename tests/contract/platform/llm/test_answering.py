@@ -102,6 +102,8 @@ FAILS_AT_ONCE = {
     "wrong JSON": (Turn(raw=(b"data: {nope\n\n",)), "no answer"),
     "nothing": (say(), "said nothing"),
     "cut before a word": (Turn(ends=False), "said nothing"),
+    "what it was told": (say("<", "<< 0c8cfb98 piece 1\nThe bakery"), "repeated what it was told"),
+    "thoughts alone": (say("<think>The bakery opens", " at seven.</think>"), "said nothing"),
 }
 
 
@@ -140,6 +142,28 @@ def test_a_model_that_fails_midway_ends_the_stream_with_an_error(
     assert [frame["type"] for frame in frames if frame["type"] in {"done", "error"}] == ["error"]
     assert (frames[-1]["code"], frames[-1]["retryable"]) == (code, True)
     assert "bakery" not in frames[-1]["message"]
+
+
+def test_what_a_model_thinks_aloud_is_no_part_of_its_answer(bakery: Told, specification: Specification) -> None:
+    bakery.script.turns = [say("<th", "ink>Note [1] says it.</thi", "nk>\n\nAt seven [1].")]
+    frames = ask(bakery, specification)
+    assert frames[-1]["answer"] == spoken(frames) == "At seven."
+
+
+def test_an_answer_that_may_begin_with_a_bracket_does(bakery: Told, specification: Specification) -> None:
+    bakery.script.turns = [say("<", "b>Seven</b> [1].")]
+    assert ask(bakery, specification)[-1]["answer"] == "<b>Seven</b>."
+
+
+def test_a_model_that_repeats_the_word_of_the_fence_is_stopped(bakery: Told, specification: Specification) -> None:
+    def told(asked: Json) -> Turn:
+        fence = asked["messages"][1]["content"].split()[1]
+        return say("It opens at seven. ", f"The word is {fence}. ", "And so on.")
+
+    bakery.script.by_task = told
+    frames = ask(bakery, specification)
+    assert frames[-1]["type"] == "error"
+    assert "And so on" not in spoken(frames)
 
 
 def test_a_lent_key_is_used_for_that_call_alone(bakery: Told, specification: Specification) -> None:
