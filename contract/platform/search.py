@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias, get_args
 
 from contract.platform import index, names, query, words
@@ -116,7 +117,9 @@ def search(
     filters = _filters(connection, brain, folders)
     terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
-    near = sought and sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
+    near = None
+    if sought is not None:
+        near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
     if near is None:
         hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
         return Found(_ordered(hits, sort)[:top_k], terms)
@@ -284,12 +287,18 @@ def _word_boundary(text: str, place: int, inner: int) -> int:
 
 
 def blended(primary: Found, context: Found, top_k: int) -> Found:
-    """Two results merged by reciprocal rank, the context counting half."""
+    """Two results merged by reciprocal rank, the context counting half; scores still say how well a hit answers."""
     hits = {hit.chunk_id: hit for hit in [*context.hits, *primary.hits]}
-    scores = dict.fromkeys(hits, 0.0)
+    ranks, scores = dict.fromkeys(hits, 0.0), dict.fromkeys(hits, 0.0)
     for found, weight in ((primary, 1.0), (context, 0.5)):
         for rank, hit in enumerate(found.hits, start=1):
-            scores[hit.chunk_id] += weight / (RECIPROCAL_OFFSET + rank)
-    best = 1.5 / RECIPROCAL_OFFSET
-    merged = [replace(hit, score=round(scores[key] / best, 6)) for key, hit in hits.items()]
-    return Found(_ordered(merged, "relevance")[:top_k], [*primary.terms, *context.terms], primary.method)
+            ranks[hit.chunk_id] += weight / (RECIPROCAL_OFFSET + rank)
+            scores[hit.chunk_id] = max(scores[hit.chunk_id], weight * hit.score)
+    order = sorted(hits, key=lambda key: (-ranks[key], hits[key].path, hits[key].ordinal))[:top_k]
+    # What the conversation puts before another hit answers no less than that does.
+    best_below = list(accumulate((scores[key] for key in reversed(order)), max))[::-1]
+    merged = [
+        replace(hits[key], score=max(round(score, 6), LEAST_SCORE))
+        for key, score in zip(order, best_below, strict=True)
+    ]
+    return Found(merged, [*primary.terms, *context.terms], primary.method)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 from gateway.app.capabilities import capabilities
@@ -13,6 +14,9 @@ from gateway.config.unsafe_settings import check_local
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
+
+# What a service for embeddings may take for its first answer, before it is said to be on its way.
+_FIRST_ANSWER_SECONDS = 5.0
 
 
 def doctor(settings: Settings, *, as_json: bool) -> bool:
@@ -27,7 +31,10 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
-            return report
+            models = await _models_of(gateway)
+            if models is None:
+                return report
+            return {**report, "models": models, "problems": [*report["problems"], *_failing(models)]}
 
     report = asyncio.run(run())
     where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
@@ -38,6 +45,27 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
+
+
+async def _models_of(gateway: Gateway) -> JsonObject | None:
+    """Which models there are; one that is asked for the first time is given a moment to answer."""
+    ends = time.monotonic() + _FIRST_ANSWER_SECONDS
+    while True:
+        models = await gateway.models()
+        embedding = (models or {}).get("embedding", {})
+        if embedding.get("state") != "building" or embedding.get("dimensions") or time.monotonic() > ends:
+            return models
+        await asyncio.sleep(0.05)
+
+
+def _failing(models: JsonObject) -> list[JsonObject]:
+    """The problem of a model that does not work, if one does not."""
+    embedding = models.get("embedding", {})
+    if embedding.get("state") != "failing":
+        return []
+    message = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
+    remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY." * (embedding["source"] == "endpoint")
+    return [{"code": "upstream_unavailable", "message": message, "remedy": remedy}]
 
 
 async def _other_dialect(settings: Settings) -> list[JsonObject]:
@@ -68,6 +96,7 @@ def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
         f"Dialect    {report['dialect'] or 'not known'}",
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
+        *_models(report.get("models", {})),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
@@ -82,6 +111,20 @@ def _brain(brain: JsonObject | None) -> str:
         return "none"
     hint = "; set BRAINS_DEFAULT_BRAIN to keep to one" if "first of" in brain["why"] else ""
     return f"{brain['id']} ({brain['why']}{hint})"
+
+
+def _models(models: JsonObject) -> list[str]:
+    """Which model does what, for a platform that says so."""
+    return [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
+
+
+def _embedding(model: JsonObject) -> str:
+    if model["state"] == "off":
+        return "off: notes are found by their words alone"
+    source = "offline" if model["source"] == "offline" else "by BRAINS_EMBED_URL"
+    done = f"{model['embedded']:,} of {model['chunks']:,} chunks"
+    state = {"failing": ", failing", "building": ", more to come"}.get(model["state"], "")
+    return f"{model['name']}, {source}, {done}{state}"
 
 
 def _by_surface(tools: list[JsonObject]) -> dict[str, list[JsonObject]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gateway.app.brains import embedded_brains
 from gateway.app.gateway import own_fetch
-from gateway.app.http_app import PARENT, http_app
-from gateway.app.startup import listening_socket, say
+from gateway.app.http_app import http_app
+from gateway.app.startup import PARENT, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import uvicorn_config
 from gateway.cli import welcome
@@ -40,9 +40,10 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     environment = {PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
     stop = None
     if settings.upstream_url is None:
-        from gateway.app.embedded import EmbeddedBrain, language_model
+        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
-        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings), llm=language_model(settings))
+        embedder, model = embedder_of(settings), language_model(settings)
+        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings), embedder, llm=model)
         stop = embedded.stop
         environment["BRAINS_DIALECT"] = "platform"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url

@@ -72,6 +72,15 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
+    embed_url: Url | None = Field(
+        None,
+        description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
+        "embedded brain finds notes by their meaning. Unset: a small model that comes with the gateway.",
+    )
+    embed_model: str | None = Field(
+        None, min_length=1, max_length=256, description="The model that the service at `BRAINS_EMBED_URL` is asked for."
+    )
+    embed_key: HeaderWord | None = Field(None, description="Bearer token sent to the service at `BRAINS_EMBED_URL`.")
     llm_url: ModelUrl | None = Field(
         None,
         description="A language model for the embedded brain: any address with OpenAI's chat API, with `/v1` or "
@@ -278,8 +287,18 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _model_is_whole(self) -> Self:
+    def _language_model_is_whole(self) -> Self:
         check_model("BRAINS_LLM", self.llm_url, self.llm_model, self.llm_key)
+        return self
+
+    @model_validator(mode="after")
+    def _embedder_is_whole(self) -> Self:
+        if self.embed_url is None and (self.embed_model or self.embed_key):
+            named = "BRAINS_EMBED_MODEL" if self.embed_model else "BRAINS_EMBED_KEY"
+            advice = "set the URL of the service too, or unset it to use the model that comes with the gateway"
+            raise ValueError(f"{named} is set but BRAINS_EMBED_URL is not: {advice}.")
+        if self.embed_url is not None and self.embed_model is None:
+            raise ValueError("BRAINS_EMBED_URL is set but BRAINS_EMBED_MODEL is not: name the model to ask for.")
         return self
 
     @model_validator(mode="after")

@@ -58,6 +58,11 @@ class Filler:
                 self._thread.join(STOP_SECONDS)
 
     @property
+    def refused(self) -> int:
+        """How many chunks the service would not embed."""
+        return len(self._refused)
+
+    @property
     def model(self) -> Model:
         return Model(self._embedder.name, self._embedder.dimensions)
 
@@ -65,7 +70,9 @@ class Filler:
         while not self._stopping.is_set():
             self._needed.clear()
             try:
-                self._fill()
+                while self._fill():
+                    # What was written meanwhile, elsewhere or under a number that was passed already, has none yet.
+                    pass
                 self.error = None
                 self._remove_unused()
             except EmbeddingFailed as failure:
@@ -85,9 +92,13 @@ class Filler:
         self._needed.set()
         self._stopping.wait(max(seconds, 0.1))
 
-    def _fill(self) -> None:
-        """Raises: EmbeddingFailed."""
+    def _fill(self) -> bool:
+        """Go through all brains once; whether there was anything to do.
+
+        Raises: EmbeddingFailed.
+        """
         self._get_to_know()
+        found = False
         for brain in self._incomplete():
             before = BEYOND
             while not self._stopping.is_set():
@@ -96,8 +107,11 @@ class Filler:
                 if not some:
                     break
                 before = some[-1].chunk
-                self._embed([item for item in some if item not in self._refused])
+                wanted = [item for item in some if item not in self._refused]
+                found |= bool(wanted)
+                self._embed(wanted)
                 self._stopping.wait((time.monotonic() - began) * (1 - BUSY_SHARE) / BUSY_SHARE)
+        return found and not self._stopping.is_set()
 
     def _get_to_know(self) -> None:
         """Of a service, how long its vectors are and what its cosines mean: it may serve another model by now."""
@@ -167,7 +181,7 @@ class Filler:
         moment = time.time()
         with self._database.writing(announced=False) as connection:
             model = vectors.number_of(connection, self.model)
-            if model is None or vectors.coverage(connection, model).missing > len(self._refused):
+            if model is None or vectors.coverage(connection, model).missing > self.refused:
                 return
             connection.execute("UPDATE models SET used_at = ? WHERE n = ?", (int(moment), model))
             unused = vectors.unused(connection, model, moment - UNUSED_SECONDS)

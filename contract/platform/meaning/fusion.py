@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contract.platform.meaning.scale import Scale
-
-SCALE: Final = Scale(0.1, 0.5)
-LEAST: Final = 0.3
+LEAST: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)

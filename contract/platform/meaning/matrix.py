@@ -3,14 +3,15 @@
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Rows: TypeAlias = NDArray[np.float32]
+if TYPE_CHECKING:
+    from contract.platform.meaning.embedder import Vectors
+
 Numbers: TypeAlias = NDArray[np.int64]
 
 # Of all brains together. The brain that is searched is always held, however large it is.
@@ -26,11 +27,12 @@ class View:
     """Some rows of `vectors`, in the order of their numbers. It does not change: what is read later comes behind it."""
 
     numbers: Numbers
-    rows: Rows
+    rows: "Vectors"
 
-    def places(self, numbers: Sequence[int]) -> Numbers:
-        """Where the rows with these numbers are, or would be."""
-        return np.searchsorted(self.numbers, np.asarray(numbers, dtype=np.int64))
+    def place(self, number: int) -> int | None:
+        """Where the row with this number is, if it was read."""
+        place = int(np.searchsorted(self.numbers, number))
+        return place if place < len(self.numbers) and self.numbers[place] == number else None
 
 
 class Matrix:
@@ -39,7 +41,7 @@ class Matrix:
     def __init__(self, brain: int, model: int, dimensions: int) -> None:
         self._brain, self._model, self._dimensions = brain, model, dimensions
         self._numbers: Numbers = np.empty(0, dtype=np.int64)
-        self._rows: Rows = np.empty((0, dimensions), dtype=np.float32)
+        self._rows: Vectors = np.empty((0, dimensions), dtype=np.float32)
         self._count = 0
         self._turn = threading.Lock()
 

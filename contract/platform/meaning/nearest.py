@@ -2,41 +2,43 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contract.platform.meaning.matrix import Numbers, Rows, View
+from contract.platform.meaning.matrix import Numbers, View
 from contract.platform.query import Filters
+
+if TYPE_CHECKING:
+    from contract.platform.meaning.embedder import Vectors
 
 # So many of the nearest are looked up first, then so many more, and then all the rest in pieces of that size.
 FIRST, MORE = 400, 4000
 
 
-def cosines(view: View, vector: Rows) -> Rows:
-    """How near each row is to the query."""
-    near: Rows = view.rows @ vector
-    return near
-
-
 def nearest(
-    connection: sqlite3.Connection, view: View, near: Rows, wanted: int, least: float, filters: Filters
+    connection: sqlite3.Connection, view: View, vector: "Vectors", wanted: int, least: float, filters: Filters
 ) -> dict[int, float]:
     """The cosines of the nearest chunks that meet the filters and are at least so near."""
     found: dict[int, float] = {}
-    for places in _by_nearness(near, least):
-        numbers = view.numbers[places]
-        chunks = _chunks(connection, numbers.tolist(), filters)
-        for number, cosine in zip(numbers.tolist(), near[places].tolist(), strict=True):
-            if number in chunks and len(found) < wanted:
-                found[chunks[number]] = cosine
+    for places in _by_nearness(view.rows @ vector, least):
+        chunks = _chunks(connection, view.numbers[places].tolist(), filters)
+        kept = [place for place in places.tolist() if int(view.numbers[place]) in chunks][: wanted - len(found)]
+        for place, cosine in zip(kept, exact(view, vector, kept), strict=True):
+            found[chunks[int(view.numbers[place])]] = cosine
         if len(found) >= wanted:
             break
     return found
 
 
-def _by_nearness(near: Rows, least: float) -> Iterator[Numbers]:
-    """Places from the nearest on, in pieces: of many rows, only the first few are put in order unless all are needed."""
+def exact(view: View, vector: "Vectors", places: Sequence[int]) -> list[float]:
+    """Cosines that do not depend on what else is in the matrix: not even their last digit tells of other chunks."""
+    cosines: list[float] = (view.rows[places] * vector).sum(axis=1, dtype=np.float64).tolist()
+    return cosines
+
+
+def _by_nearness(near: "Vectors", least: float) -> Iterator[Numbers]:
+    """Places from the nearest on, in pieces: only the first few are put in order, unless all are needed."""
     done = 0
     for many in (FIRST, FIRST + MORE, len(near)):
         if done >= len(near) or many <= done:
@@ -66,19 +68,13 @@ def _chunks(connection: sqlite3.Connection, numbers: Sequence[int], filters: Fil
 
 
 def cosines_of(
-    connection: sqlite3.Connection, view: View, near: Rows, model: int, chunks: Sequence[int]
+    connection: sqlite3.Connection, view: View, vector: "Vectors", model: int, chunks: Sequence[int]
 ) -> dict[int, float]:
     """How near these chunks are, as far as they have a vector."""
-    if not chunks:
-        return {}
     marks = ", ".join("?" * len(chunks))
     rows = connection.execute(
         f"SELECT n, chunk FROM vectors WHERE chunk IN ({marks}) AND model = ?", (*chunks, model)
     ).fetchall()
-    places = view.places([row["n"] for row in rows])
-    return {
-        row["chunk"]: float(near[place])
-        for row, place in zip(rows, places, strict=True)
-        # A row may have gone, and have been left out of the matrix, since this connection last looked at the file.
-        if place < len(near) and view.numbers[place] == row["n"]
-    }
+    # A row may have gone, and have been left out of the matrix, since this connection last looked at the file.
+    places = {row["chunk"]: place for row in rows if (place := view.place(row["n"])) is not None}
+    return dict(zip(places, exact(view, vector, list(places.values())), strict=True))

@@ -6,15 +6,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from contract.platform.models import ModelEndpoint
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from contract.platform.meaning.embedder import Vectors
 
 EMBED_SECONDS, QUERY_SECONDS = 30.0, 2.0
 # Requests that were given up and may still be under way.
@@ -53,7 +52,7 @@ class RemoteEmbedder:
         if endpoint.key:
             self._headers["authorization"] = f"Bearer {endpoint.key}"
         self._client = httpx.Client(trust_env=False, follow_redirects=False, timeout=httpx.Timeout(10, connect=5))
-        self._queries: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._queries: OrderedDict[str, Vectors] = OrderedDict()
         self._breaker = Breaker()
         self._under_way = threading.BoundedSemaphore(ABANDONED)
         self._turn = threading.Lock()
@@ -61,11 +60,11 @@ class RemoteEmbedder:
     def close(self) -> None:
         self._client.close()
 
-    def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+    def embed(self, texts: Sequence[str]) -> "Vectors":
         """Raises: EmbeddingFailed."""
         return self._asked(texts, EMBED_SECONDS)
 
-    def embed_query(self, text: str) -> "NDArray[np.float32]":
+    def embed_query(self, text: str) -> "Vectors":
         """The same for one short text, from memory if it was asked for lately, and soon or not at all.
 
         Raises: EmbeddingFailed.
@@ -76,7 +75,7 @@ class RemoteEmbedder:
                 return self._queries[text]
         if not self._breaker.lets_through():
             raise EmbeddingFailed(self.error or "left alone after a failure")
-        vector: NDArray[np.float32] = self._asked([text], QUERY_SECONDS)[0]
+        vector: Vectors = self._asked([text], QUERY_SECONDS)[0]
         with self._turn:
             self._queries[text] = vector
             while len(self._queries) > QUERIES_KEPT:
@@ -87,7 +86,7 @@ class RemoteEmbedder:
         """How many seconds the service is to be left alone."""
         return self._breaker.remaining()
 
-    def _asked(self, texts: Sequence[str], seconds: float) -> "NDArray[np.float32]":
+    def _asked(self, texts: Sequence[str], seconds: float) -> "Vectors":
         try:
             if not self._under_way.acquire(blocking=False):
                 raise EmbeddingFailed("earlier requests are still without an answer")
@@ -103,14 +102,14 @@ class RemoteEmbedder:
         self._breaker.succeeded()
         return rows
 
-    def _keep_length(self, rows: "NDArray[np.float32]") -> None:
+    def _keep_length(self, rows: "Vectors") -> None:
         with self._turn:
             sent = rows.shape[1]
             if self.dimensions and sent != self.dimensions:
                 raise EmbeddingFailed(f"sent vectors of {sent} numbers instead of {self.dimensions}")
             self.dimensions = sent
 
-    def _exchange(self, texts: Sequence[str], seconds: float) -> "NDArray[np.float32]":
+    def _exchange(self, texts: Sequence[str], seconds: float) -> "Vectors":
         most = BYTES_AT_LEAST + BYTES_PER_TEXT * len(texts)
         request = {"model": self._model, "input": list(texts)}
         ends = time.monotonic() + seconds
@@ -148,7 +147,7 @@ def _retry_after(said: str | None) -> float | None:
     return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None
 
 
-def read_vectors(body: bytes, wanted: int) -> "NDArray[np.float32]":
+def read_vectors(body: bytes, wanted: int) -> "Vectors":
     """The vectors of an answer, in the order of the texts, each of length 1.
 
     Raises: EmbeddingFailed.
@@ -156,32 +155,30 @@ def read_vectors(body: bytes, wanted: int) -> "NDArray[np.float32]":
     import numpy as np
 
     try:
-        listed = json.loads(body)["data"]
-        rows = [item["embedding"] for item in _in_order(listed)]
-        numeric = all(isinstance(row, list) and {*map(type, row)} <= {int, float} for row in rows)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        rows: list[list[float]] = [item["embedding"] for item in _in_order(json.loads(body)["data"])]
+        lengths = {len(row) if isinstance(row, list) and {*map(type, row)} <= {int, float} else 0 for row in rows}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise EmbeddingFailed("sent what is no list of vectors") from None
     if len(rows) != wanted:
         raise EmbeddingFailed(f"sent {len(rows)} vectors for {wanted} texts")
-    if not numeric or len({len(row) for row in rows}) != 1 or not 0 < len(rows[0]) <= LARGEST_DIMENSIONS:
+    if len(lengths) != 1 or not 0 < min(lengths) <= LARGEST_DIMENSIONS:
         raise EmbeddingFailed("sent vectors that are no rows of numbers of one length")
     try:
         made = np.asarray(rows, dtype=np.float64)
     except OverflowError:
         made = np.full((1, 1), np.inf)
-    lengths = np.linalg.norm(made, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all():
+    norms = np.linalg.norm(made, axis=1, keepdims=True)
+    if not np.isfinite(norms).all():
         raise EmbeddingFailed("sent numbers that are not finite")
-    unit: NDArray[np.float32] = np.divide(made, lengths, out=np.zeros_like(made), where=lengths > 0).astype(np.float32)
+    unit: Vectors = np.divide(made, norms, out=np.zeros_like(made), where=norms > 0).astype(np.float32)
     return unit
 
 
-def _in_order(listed: list[dict[str, object]]) -> list[dict[str, object]]:
+def _in_order(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By `index`, where every vector has its own; else as they came."""
     places = [item.get("index") for item in listed]
-    if sorted(place for place in places if type(place) is int) != list(range(len(listed))):
-        return listed
-    return [item for _, item in sorted(zip(places, listed, strict=True), key=lambda pair: int(str(pair[0])))]
+    is_numbered = all(type(place) is int for place in places) and {*places} == {*range(len(listed))}
+    return sorted(listed, key=lambda item: int(item["index"])) if is_numbered else listed
 
 
 class Breaker:
@@ -217,14 +214,12 @@ class Breaker:
             return max(self._closed_until - time.monotonic(), 0.0)
 
 
-def _within(
-    seconds: float, work: "Callable[[], NDArray[np.float32]]", ended: Callable[[], None]
-) -> "NDArray[np.float32]":
+def _within(seconds: float, work: "Callable[[], Vectors]", ended: Callable[[], None]) -> "Vectors":
     """The result of some work, if it is there in time; a service that sends a byte now and then is not waited for.
 
     Raises: EmbeddingFailed.
     """
-    results: list[NDArray[np.float32]] = []
+    results: list[Vectors] = []
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from contract.platform.meaning.embedder import Vectors
 
 # A question, and a note that answers it in other words. Each note answers no other question.
 PAIRS: Final = (
@@ -35,7 +34,7 @@ class Scale:
     related: float
 
     @classmethod
-    def of(cls, rows: "NDArray[np.float32]") -> "Scale":
+    def of(cls, rows: "Vectors") -> "Scale":
         """From the vectors of `TEXTS`."""
         near = rows[: len(PAIRS)] @ rows[len(PAIRS) :].T
         diagonal = float(near.trace())
@@ -52,3 +51,7 @@ class Scale:
             return cosine
         share = (cosine - self.unrelated) / (self.related - self.unrelated)
         return min(max(to.unrelated + share * (to.related - to.unrelated), -1.0), 1.0)
+
+
+# Of the model that comes with the platform, for which the fusion of words and meaning was chosen.
+OFFLINE: Final = Scale(unrelated=0.01, related=0.30)

@@ -12,14 +12,13 @@ from contract.platform.meaning import fusion, vectors
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.filling import USED_SECONDS, Filler
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.scale import OFFLINE
 from contract.platform.meaning.vectors import Model
 from contract.platform.query import Filters
 from contract.platform.wire import JsonObject
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from contract.platform.meaning.embedder import Vectors
     from contract.platform.meaning.matrix import Matrices
 
 log = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ class Meaning:
         self._database, self._embedder = database, embedder
         self._filler = Filler(database, embedder)
         self._matrices: Matrices | None = None
-        self._used = 0.0
+        self._used = -USED_SECONDS
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""
@@ -62,17 +61,17 @@ class Meaning:
             return None
         return Sought(self, vector) if vector.any() else None
 
-    def _vector(self, text: str) -> "NDArray[np.float32]":
+    def _vector(self, text: str) -> "Vectors":
         if isinstance(self._embedder, RemoteEmbedder):
             return self._embedder.embed_query(text)
-        vector: NDArray[np.float32] = self._embedder.embed([text])[0]
+        vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
     def near(
         self,
         connection: sqlite3.Connection,
         brain: int,
-        vector: "NDArray[np.float32]",
+        vector: "Vectors",
         chunks: Sequence[int],
         wanted: int,
         filters: Filters,
@@ -82,30 +81,30 @@ class Meaning:
         from contract.platform.meaning.matrix import Matrices
 
         known = vectors.known(connection, Model(self._embedder.name, len(vector)))
-        covered = vectors.coverage(connection, known and known.number, brain)
-        if covered.missing:
+        covered = vectors.coverage(connection, known.number if known else None, brain)
+        if covered.missing > self._filler.refused:
             self._filler.nudge()
         if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
             return None
         self._matrices = self._matrices or Matrices()
         view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
-        scale = known.scale or fusion.SCALE
-        near = nearest.cosines(view, vector)
-        least = fusion.SCALE.convert(fusion.LEAST, scale)
-        found = nearest.nearest(connection, view, near, wanted, least, filters)
-        found |= nearest.cosines_of(connection, view, near, known.number, [n for n in chunks if n not in found])
-        return {chunk: scale.convert(cosine, fusion.SCALE) for chunk, cosine in found.items()}
+        scale = known.scale or OFFLINE
+        least = OFFLINE.convert(fusion.LEAST, scale)
+        found = nearest.nearest(connection, view, vector, wanted, least, filters)
+        found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
+        return {chunk: scale.convert(cosine, OFFLINE) for chunk, cosine in found.items()}
 
     def status(self) -> JsonObject:
         """Which model embeds, how far it is, and whether it works."""
         covered = self._coverage()
         remote = self._embedder if isinstance(self._embedder, RemoteEmbedder) else None
         error = self._filler.error or (remote and remote.error)
+        is_unknown = not self._embedder.dimensions
         told: JsonObject = {
             "name": self._embedder.name,
             "source": "endpoint" if remote else "offline",
             "dimensions": self._embedder.dimensions,
-            "state": "failing" if error else "building" if covered.missing else "ready",
+            "state": "failing" if error else "building" if covered.missing or is_unknown else "ready",
             "embedded": covered.embedded,
             "chunks": covered.chunks,
         }
@@ -113,8 +112,8 @@ class Meaning:
 
     def _coverage(self) -> vectors.Coverage:
         with self._database.reading() as connection:
-            known = vectors.known(connection, Model(self._embedder.name, self._embedder.dimensions))
-            return vectors.coverage(connection, known and known.number)
+            model = Model(self._embedder.name, self._embedder.dimensions)
+            return vectors.coverage(connection, vectors.number_of(connection, model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class Sought:
     """A query, made a vector before a transaction began: a service may take its time."""
 
     meaning: Meaning
-    vector: "NDArray[np.float32]"
+    vector: "Vectors"
 
     def near(
         self, connection: sqlite3.Connection, brain: int, chunks: Sequence[int], wanted: int, filters: Filters

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from contract.platform.meaning.scale import Scale
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from contract.platform.meaning.embedder import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def text_of(title: str, text: str) -> str:
     return f"{title}\n{text}" if title else text
 
 
-def encoded(rows: "NDArray[np.float32]") -> list[bytes]:
+def encoded(rows: "Vectors") -> list[bytes]:
     return [row.tobytes() for row in rows.astype("<f2")]
 
 

@@ -10,7 +10,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
-from gateway.operations.ranking import meaning_of
+from gateway.operations.ranking import meaning_of, tells_words
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text
@@ -98,7 +98,9 @@ class Nodes:
         """The best nodes for a query, and whether they were found by what they mean."""
         # Some of them may be dead, or lack a word.
         hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
-        by_meaning = any(meaning_of(hit) is not None for hit in hits)
+        # Who wants every word means words, if the platform compares them: `and` is nothing to vectors.
+        wants_words = all_words and any(map(tells_words, hits))
+        by_meaning = not wants_words and any(meaning_of(hit) is not None for hit in hits)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         nodes = [node_of(path, note) for path, note in read.items()]
         words = _WORD.findall(query) if all_words and not by_meaning else []

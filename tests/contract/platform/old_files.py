@@ -16,6 +16,7 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
     """A file with one brain, `main`, that holds these documents, each of them indexed as one chunk."""
     data_dir.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(data_dir / database.FILE_NAME, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
         for number in range(1, version + 1):
             database._execute(connection, _SCRIPTS[number])
         connection.execute(
@@ -37,3 +38,4 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
             )
         connection.execute("UPDATE brains SET chunks = ?", (len(documents or {}),))
         connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")

@@ -55,6 +55,9 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_UPSTREAM_TOKEN": "up",
             "BRAINS_DIALECT": "Daemon",
             "BRAINS_DATA_DIR": str(tmp_path),
+            "BRAINS_EMBED_URL": "http://127.0.0.1:11434/v1",
+            "BRAINS_EMBED_MODEL": "nomic-embed-text",
+            "BRAINS_EMBED_KEY": "ek",
             "BRAINS_SURFACES": "KV, memory,",
             "BRAINS_SURFACE": "Kv",
             "BRAINS_ACTOR": "ann@example.org",
@@ -119,10 +122,14 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert settings.token.get_secret_value() == "in"
     assert settings.llm_key is not None
     assert settings.llm_key.get_secret_value() == "hush"
-    assert settings.model_dump(exclude={"upstream_token", "token", "llm_key"}) == {
+    assert settings.embed_key is not None
+    assert settings.embed_key.get_secret_value() == "ek"
+    assert settings.model_dump(exclude={"upstream_token", "token", "llm_key", "embed_key"}) == {
         "upstream_url": "https://platform.example/api",
         "dialect": "daemon",
         "data_dir": tmp_path,
+        "embed_url": "http://127.0.0.1:11434/v1",
+        "embed_model": "nomic-embed-text",
         "surfaces": ("memory", "kv"),
         "surface": "kv",
         "actor": "ann@example.org",
@@ -337,6 +344,24 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
         (
             {"BRAINS_LLM_URL": "http://h", "BRAINS_LLM_MODEL": "m", "BRAINS_LLM_KEY": "two words"},
             f"BRAINS_LLM_KEY {WORD_RULE}",
+        ),
+        (
+            {"BRAINS_EMBED_MODEL": "small"},
+            "BRAINS_EMBED_MODEL is set but BRAINS_EMBED_URL is not: set the URL of the service too, or unset it to use "
+            "the model that comes with the gateway.",
+        ),
+        (
+            {"BRAINS_EMBED_KEY": "hunter2"},
+            "BRAINS_EMBED_KEY is set but BRAINS_EMBED_URL is not: set the URL of the service too, or unset it to use "
+            "the model that comes with the gateway.",
+        ),
+        (
+            {"BRAINS_EMBED_URL": "http://127.0.0.1:11434"},
+            "BRAINS_EMBED_URL is set but BRAINS_EMBED_MODEL is not: name the model to ask for.",
+        ),
+        (
+            {"BRAINS_EMBED_URL": "ftp://example", "BRAINS_EMBED_MODEL": "small"},
+            "BRAINS_EMBED_URL must be a plain http:// or https:// URL, for example https://brains.example.",
         ),
         (
             {"JB_TOKEN": "hunter2"},
