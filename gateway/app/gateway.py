@@ -160,13 +160,16 @@ class Gateway:
         said = {"problems": problems, "platform": self._upstream.state()}
         return not problems, said if models is None else {**said, "models": models}
 
-    async def models(self) -> JsonObject | None:
-        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set."""
+    async def models(self, *, trying: bool = False) -> JsonObject | None:
+        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
+
+        A language model is only `trying` asked for a word, to see whether it works.
+        """
         is_worker = self._settings.upstream_url is not None and PARENT in os.environ
         if self._embedded is None and not is_worker:
             return None
         try:
-            return await self._upstream.look(Call(), "/v1/models")
+            return await self._upstream.look(Call(), "/v1/models", "POST" if trying else "GET")
         except GatewayError:
             return None
 

@@ -251,3 +251,15 @@ def test_nothing_of_notes_or_keys_is_in_the_log(bakery: Told, specification: Spe
         ask(bakery, specification, **{"x-llm-api-key": "lent-key"})
     assert [line["event"] for line in logs] == ["model_call"]
     assert not [word for word in ("bakery", "lent-key", OWN_KEY) if word in repr(logs).lower()]
+
+
+def test_which_model_answers_is_told_with_how_its_last_call_ended(bakery: Told, specification: Specification) -> None:
+    address = str(bakery.http.base_url).replace("/brains/main/", "/models")
+    told = {"name": "scripted", "source": "endpoint"}
+    assert httpx.get(address).json()["language"] == {**told, "state": "unknown"}
+    bakery.script.turns = [Turn(status=429)]
+    ask(bakery, specification)
+    failing = {**told, "state": "failing", "error": "the language model takes no more calls at the moment"}
+    assert httpx.get(address).json()["language"] == failing
+    bakery.script.turns = [say("ok")]
+    assert httpx.post(address).json()["language"] == {**told, "state": "ready"}
