@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Final
 
-from contract.platform import answer, markdown, words
+from contract.platform import markdown, words
 from contract.platform.llm.citing import Cited, Marks, Opening, Said
 from contract.platform.llm.client import Chat
 from contract.platform.llm.outcome import CUT_OFF, REPEATED, SAID_NOTHING, TOO_LONG, Failed, Finished
@@ -18,9 +18,10 @@ WITHOUT_SOURCES: Final = "The model named no note for this answer."
 CUT: Final = "The model stopped before the end: its limit of words was reached."
 
 
-async def frames(chat: Chat, question: str, found: Found, key: str | None = None) -> AsyncGenerator[JsonObject, None]:
-    """The events of an answer. Where the model fails before its first word, they are those of an answer by rule."""
-    by_rule = list(answer.frames(found))
+async def frames(
+    chat: Chat, question: str, found: Found, by_rule: list[JsonObject], key: str | None = None
+) -> AsyncGenerator[JsonObject, None]:
+    """The events of an answer. Where the model fails before its first word, they are those of the answer by rule."""
     yield by_rule[0]
     if not found.hits:
         # There is nothing to answer from, and no need to ask.

@@ -172,6 +172,12 @@ def test_a_lent_key_is_used_for_that_call_alone(bakery: Told, specification: Spe
     assert bakery.script.keys == ["Bearer lent-key", f"Bearer {OWN_KEY}"]
 
 
+@pytest.mark.parametrize("key", [b"\xfc\xfc", b"k" * 5000])
+def test_a_key_that_no_header_can_hold_is_none(bakery: Told, key: bytes) -> None:
+    bakery.http.post("/ask", json={"query": QUESTION}, headers={b"x-llm-api-key": key})
+    assert bakery.script.keys == [f"Bearer {OWN_KEY}"]
+
+
 def test_a_lent_key_is_ignored_with_a_word_where_there_is_no_model(model_store: Store) -> None:
     with served(create_app(model_store, token=None)) as base, capture_logs() as logs:
         headers = {"x-llm-api-key": "lent-key"}
