@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from contract.platform import words
@@ -31,6 +32,20 @@ FENCE_OR_HEADING: Final = re.compile(r"^ {0,3}(?:(```|~~~)|#{1,6}[ \t].*$)", re.
 # Behind its marks and closing quotes, before a new item of a list, between paragraphs, and before a heading.
 SENTENCE_END: Final = re.compile(
     r"[.!?][\"')\]”’]*(?=\s)|[。！？]+|\n(?=[ \t]*(?:[-*+•]|\d+[.)])\s)|\n\s*\n|\n(?= {0,3}#)"
+)
+# The same, and where else a line ends: that may end a sentence, too.
+SENTENCE_BREAK: Final = re.compile(rf"{SENTENCE_END.pattern}|(?P<plain>\n)")
+MARKERS: Final = re.compile(r"\s*(?:(?:[-*+•]|\d{1,9}[.)]|>|\[[ xX]\])\s+)*")
+NO_SENTENCE: Final = re.compile(r"#{1,6}\s|```|~~~|---+$|\|")
+WORD_BEHIND: Final = re.compile(r"\s*[\"'(\[“„«]?(\w+)")
+FIELD_LINE: Final = re.compile(r"[^\W\d_][\w &/-]{0,30}: \S")
+SHORT_LINE: Final = 45
+LONGEST_ABBREVIATION: Final = 40
+# Words that a full stop is part of: those that never end a sentence, those that do before a capital, and those that do
+# unless a number follows. Then words behind which a letter is no initial of a name, and days and months.
+NEVER_LAST, SELDOM_LAST, BEFORE_NUMBERS, LETTERED, CALENDAR = (
+    frozenset(line.partition(":")[2].split())
+    for line in Path(__file__).with_name("sentence_words.txt").read_text(encoding="utf-8").splitlines()
 )
 
 
@@ -155,26 +170,78 @@ def _piece(window: str) -> int:
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence begins and ends; headings, bullets and fences are not part of one."""
-    for first, last in _without_headings(text):
+    """Where each sentence begins and ends; headings, bullets and code are not part of one."""
+    for first, last in _prose(text):
         start = first
-        for end in chain((match.end() for match in SENTENCE_END.finditer(text, first, last)), (last,)):
-            piece = text[start:end]
-            marker = re.match(r"\s*(?:(?:[-*+•]|\d+[.)]|>)\s+)*", piece)
-            begin = start + (marker.end() if marker else 0)
-            stop = start + len(piece.rstrip())
-            if begin < stop and not re.match(r"#{1,6}\s|```|~~~|---+$|\|", text[begin:stop]):
-                yield begin, stop
-            start = end
+        for match in SENTENCE_BREAK.finditer(text, first, last):
+            if not _is_break(text, start, match):
+                continue
+            yield from _trimmed(text, start, match.end())
+            start = match.end()
+        yield from _trimmed(text, start, last)
 
 
-def _without_headings(text: str) -> Iterator[tuple[int, int]]:
-    """The stretches before, between and behind headings: a sentence may begin in the line below one."""
-    start, fenced = 0, False
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence without the marks of a list or a quotation before it, if it is one."""
+    marker = MARKERS.match(text, start, end)
+    begin = marker.end() if marker else start
+    stop = start + len(text[start:end].rstrip())
+    if begin < stop and not NO_SENTENCE.match(text, begin, stop):
+        yield begin, stop
+
+
+def _is_break(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether what looks like the end of a sentence is one."""
+    if match[0].startswith("\n"):
+        return match["plain"] is None or _is_line_of_its_own(text, match.start(), match.end())
+    return not match[0].startswith(".") or not _is_abbreviated(text, start, match)
+
+
+def _is_abbreviated(text: str, start: int, match: re.Match[str]) -> bool:
+    """Whether a full stop belongs to the word before it: "Dr. Weiss", "5 p.m. on", "No. 5", "J. R. Lind"."""
+    before = text[max(start, match.start() - LONGEST_ABBREVIATION) : match.start()].split()
+    if not before or text[match.start() - 1].isspace():
+        return False
+    word = before[-1].lstrip("([\"'“„«")
+    following = WORD_BEHIND.match(text, match.end())
+    after = following[1] if following else ""
+    goes_on = after[:1].islower() or after[:1].isdigit() or words.folded(after) in CALENDAR
+    if word.isdigit():
+        # The number of an item, or an ordinal as many languages write it: "9. Mai".
+        is_item = match.start() - start <= LONGEST_ABBREVIATION and text[start : match.start()].strip() == word
+        return is_item or (len(word) <= 2 and goes_on and not after[:1].isdigit())
+    if len(word) == 1 and word.isalpha():
+        lettered = len(before) > 1 and before[-2].lower() in LETTERED
+        return word.isupper() and word != "I" and after[:1].isupper() and not lettered
+    folded = words.folded(word)
+    if folded in BEFORE_NUMBERS:
+        return after[:1].isdigit()
+    return folded in NEVER_LAST or (goes_on and folded in SELDOM_LAST)
+
+
+def _is_line_of_its_own(text: str, end: int, following: int) -> bool:
+    """Whether a short line stands for itself, as in `Network: Kestrel`, or is only where a longer one was wrapped."""
+    reach = max(0, end - 2 * SHORT_LINE - 1)
+    line = text[max(reach, text.rfind("\n", reach, end) + 1) : end].strip()
+    after = text[following : following + 1]
+    if not line or line[-1] in ",;–-" or not (after.isupper() or after.isdigit()):
+        return False
+    return len(line) <= SHORT_LINE or (len(line) <= 2 * SHORT_LINE and FIELD_LINE.match(line) is not None)
+
+
+def _prose(text: str) -> Iterator[tuple[int, int]]:
+    """The stretches before, between and behind headings and code: a sentence may begin in the line below one."""
+    start, fence = 0, ""
     for found in FENCE_OR_HEADING.finditer(text):
         if found[1]:
-            fenced = not fenced
-        elif not fenced:
+            if not fence:
+                yield start, found.start()
+                fence = found[1]
+            elif found[1] == fence:
+                line_end = text.find("\n", found.end())
+                start, fence = len(text) if line_end < 0 else line_end, ""
+        elif not fence:
             yield start, found.start()
             start = found.end()
-    yield start, len(text)
+    if not fence:
+        yield start, len(text)

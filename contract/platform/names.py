@@ -16,7 +16,8 @@ SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,255}")
 BRAIN_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 OWN_TREE: Final = re.compile(r"memory/(?:project|agent)/[^/]+/")
 # What was said in sessions, and what came of them.
-OF_SESSIONS: Final = ("sessions/", "reflections/")
+SAID: Final = "sessions/"
+OF_SESSIONS: Final = (SAID, "reflections/")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -78,6 +79,16 @@ def session_id(raw: str) -> str:
     if not SESSION_ID.fullmatch(raw):
         raise invalid("a session id has 1 to 256 letters, digits or . _ : @ - and begins with a letter or digit")
     return raw
+
+
+def session_folder(session: str) -> str:
+    """Where what was said in a session is kept. Who sees it is told by how the session's id begins."""
+    return f"{SAID}{quote(session, safe='')}/"
+
+
+def is_said(document_path: str) -> bool:
+    """Whether a document is a message of a session."""
+    return document_path.startswith(SAID)
 
 
 def reflection_path(session: str) -> str:

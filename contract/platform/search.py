@@ -122,16 +122,31 @@ def search(
         near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
     if near is None:
         hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
-        return Found(_ordered(hits, sort)[:top_k], terms)
+        return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms)
     chunks = list(dict.fromkeys([*rows, *near]))
     hits = _fused([_hit(brain, row, terms) for row in _fetch(connection, brain, chunks)], near)
-    return Found(_ordered(hits, sort)[:top_k], terms, "hybrid")
+    return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms, "hybrid")
 
 
 def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
     """The hits with scores by words and meaning."""
     scores = fusion.fuse([(hit.keyword, near.get(hit.chunk)) for hit in hits])
     return [replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)]
+
+
+def _without_repeats(hits: list[Hit]) -> list[Hit]:
+    """Hits without those that say the same once more: a message, and a fact that was extracted from it."""
+    kept: list[Hit] = []
+    said: dict[Scalar, list[tuple[bool, str]]] = {}
+    for hit in hits:
+        if (session := hit.metadata.get("session_id")) is not None:
+            is_message, text = names.is_said(hit.path), hit.text.strip()
+            others = [other for was_message, other in said.get(session, ()) if was_message != is_message]
+            if any(text in other or other in text for other in others):
+                continue
+            said.setdefault(session, []).append((is_message, text))
+        kept.append(hit)
+    return kept
 
 
 def _filters(connection: sqlite3.Connection, brain: Brain, folders: Folders) -> Filters:

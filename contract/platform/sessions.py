@@ -1,9 +1,12 @@
-"""Sessions of a brain: messages in order, what was extracted from them, and how they ended."""
+"""Sessions of a brain: messages in order, what was extracted from them, and how they ended.
+
+When facts are extracted from messages, each message becomes a note, too, so that every search finds what was said.
+"""
 
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.platform import documents, extract, names, reflect, words
@@ -17,6 +20,8 @@ from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, now
 
 ROLES: Final = ("system", "user", "assistant", "tool")
+# What is said to each other is found again; instructions and what tools print is not.
+SAID_BY: Final = frozenset({"user", "assistant"})
 # Recall listens to this much of the conversation.
 RECENT_MESSAGES, RECENT_CHARACTERS, SALIENT_WORDS = 6, 4000, 12
 
@@ -37,7 +42,7 @@ class Sessions:
     def add(
         self, brain: Brain, session_id: str, message: Message, tree: str = "", for_model: ForModel | None = None
     ) -> JsonObject:
-        """Append a message, and extract from what is waiting unless the message says not yet.
+        """Append a message, and make notes of what is waiting unless the message says not yet.
 
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
         A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
@@ -117,7 +122,9 @@ class Sessions:
             context = "" if session is None else _salient(connection, session["n"])
             if not context:
                 return found
-            return blended(found, search(connection, brain, context, top_k, folders=folders), top_k)
+            # Without its own messages: the words come from them.
+            others = replace(folders, exclude=(*folders.exclude, names.session_folder(session_id)))
+            return blended(found, search(connection, brain, context, top_k, folders=others), top_k)
 
 
 def _find(connection: sqlite3.Connection, brain: Brain, session_id: str) -> sqlite3.Row | None:
@@ -166,7 +173,7 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
 
 def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message, tree: str) -> None:
     waiting = connection.execute(
-        "SELECT seq, role, content FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
+        "SELECT seq, role, content, name FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
         (session["n"], session["extracted_up_to"]),
     ).fetchall()
     actor = message.metadata.get("actor_id")
@@ -174,7 +181,20 @@ def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     for row in waiting:
         if row["role"] == "user":
             extract.remember(connection, brain, extract.facts(row["content"]), origin, tree)
+        if row["role"] in SAID_BY:
+            documents.write(connection, brain, _note(session["id"], row))
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
+
+
+def _note(session_id: str, message: sqlite3.Row) -> Draft:
+    """A message as a note. Its title is its beginning, as that of every note without a heading."""
+    named = {} if message["name"] is None else {"name": message["name"]}
+    return Draft(
+        f"{names.session_folder(session_id)}{message['seq']:06d}.md",
+        message["content"].encode(),
+        metadata={"session_id": session_id, "role": message["role"], **named},
+        generated=True,
+    )
 
 
 def _turns(connection: sqlite3.Connection, session: sqlite3.Row, last: int) -> list[reflect.Turn]:

@@ -7,9 +7,11 @@ from gateway.brain.visibility import View
 from gateway.operations import names
 from gateway.operations.errors import StreamBroken
 from gateway.operations.steps.finding import hits_of
-from gateway.operations.table import JsonObject, JsonValue
+from gateway.operations.table import JsonObject
 
 IDS: Final = ("chunk_id", "document_id")
+# What a platform may tell of each chunk beside the chunks, which are thin by the contract.
+_BESIDE: Final = {"paths": "path", "titles": "title", "updated_at": "updated_at"}
 _QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
 _LISTED_AT_MOST: Final = 100
 _NOTHING: Final = "Nothing that you may see answers that."
@@ -52,13 +54,14 @@ class Sources:
         self._has_spoken |= frame.get("type") == "answer_delta"
 
     async def _check(self, frame: JsonObject) -> None:
-        live, is_cut, told = frame.pop("live", False), frame.pop("is_cut", False), frame.pop("paths", None)
+        live, is_cut = frame.pop("live", False), frame.pop("is_cut", False)
+        told = {key: frame.pop(name, None) for name, key in _BESIDE.items()}
         if isinstance(chunks := frame.get("chunks"), list):
             if is_cut and self._view.is_limited:
                 raise NotTheirs
             # Without a source, nobody knows what the words to come draw on: some platforms name none.
             if chunks:
-                frame["chunks"] = placed = chunks if told is None else _place(chunks, told)
+                frame["chunks"] = placed = _place(chunks, told)
                 await self._check_chunks([chunk for chunk in placed if isinstance(chunk, dict)], live)
             return
         if not (self._view.sees(path) if (path := _path_of(frame)) else self._is_known(frame)):
@@ -87,11 +90,12 @@ class Sources:
         return self._known is not None and all(str(frame[key]) in self._known for key in IDS if frame.get(key))
 
 
-def _place(chunks: list[JsonObject], told: JsonValue) -> list[JsonObject]:
-    """Chunks with the paths that were told beside them, where that is one for each."""
-    if not isinstance(told, list) or len(told) != len(chunks):
-        return chunks
-    return [{"path": path, **chunk} for chunk, path in zip(chunks, told, strict=True)]
+def _place(chunks: list[JsonObject], told: JsonObject) -> list[JsonObject]:
+    """Chunks with what was told beside them, where that is one for each."""
+    for key, values in told.items():
+        if isinstance(values, list) and len(values) == len(chunks):
+            chunks = [{key: value, **chunk} for chunk, value in zip(chunks, values, strict=True)]
+    return chunks
 
 
 def _path_of(part: JsonObject) -> str:
@@ -120,8 +124,8 @@ async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
 
 
 def _chunk_of(hit: JsonObject) -> JsonObject:
-    told = {"score": hit.get("score", 0.0), "path": hit.get("path"), "preview": _text_of(hit)[:_PREVIEW_LENGTH]}
-    return {**_ids(hit), **told}
+    told = {"score": hit.get("score", 0.0), "preview": _text_of(hit)[:_PREVIEW_LENGTH]}
+    return {**_ids(hit), **told, **{key: hit.get(key) for key in _BESIDE.values()}}
 
 
 def _ids(hit: JsonObject) -> JsonObject:

@@ -16,7 +16,7 @@ from gateway.operations.table import Args, JsonObject, JsonValue
 # The folders that are not everybody's, as a platform may spell them.
 _PROJECT: Final = re.compile(r"memory/project/([^/]+)")
 _PROJECT_PATH: Final = re.compile(r"memory/project/([^/]+)/(.+)")
-_SESSION: Final = re.compile(r"sessions/([^/]+)|reflections/(?:([0-9a-f]{16})-)?")
+_SESSION: Final = re.compile(r"sessions/(?:([0-9a-f]{16})[/-])?|reflections/(?:([0-9a-f]{16})-)?")
 # What only a result of a search has: without a path, nobody knows whose it is.
 _OF_A_NOTE: Final = ("chunk_id", "document_id", "score", "preview")
 # What is asked of a platform goes into a URL.
@@ -75,6 +75,7 @@ class View:
             "include": [
                 f"memory/agent/{self.own}/",
                 f"sessions/{self.session_owner}/",
+                f"sessions/{self.session_owner}-",
                 f"reflections/{self.session_owner}-",
                 *(f"memory/project/{project}/" for project in self.projects.values()),
             ],

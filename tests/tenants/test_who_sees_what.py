@@ -317,6 +317,32 @@ def test_what_is_learned_in_a_session_is_its_callers(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", ["embedded"], indirect=True)
+def test_what_was_said_in_a_session_is_its_callers(world: World) -> None:
+    """Messages are told to whoever said them, and to nobody else, whatever session they name."""
+    here, words = world.company, "somehow the zeppelin is stinking of surstromming"
+    said = {"session_id": "flight", "messages": [{"role": "user", "content": words}]}
+    result_of(here.call(ALICE, "memory", "memory_extract", said))
+    owner_session = None
+    for who in [ALICE, *(person for person in PEOPLE if person is not ALICE)]:
+        told = [
+            here.call(who, "memory", "memory_search", {"query": "stinking zeppelin"}),
+            here.call(who, "memory", "memory_search", {"query": "stinking zeppelin", "sort": "recency"}),
+            here.call(who, "memory", "memory_recall", {"query": "stinking zeppelin"}),
+            here.call(who, "memory", "memory_recall", {"query": "stinking zeppelin", "session_id": "flight"}),
+            here.call(who, "memory", "memory_ask", {"query": "What did the zeppelin stink of?"}),
+        ]
+        assert ["surstromming" in one for one in told] == [who is ALICE] * 5
+        if who is ALICE:
+            hits = result_of(told[0])["structuredContent"]["hits"]
+            owner_session = hits[0]["path"].split("/")[1]
+            assert [hit["path"] for hit in hits] == [f"sessions/{owner_session}/000001.md"]
+        else:
+            # Not even by the name that the platform knows the session by.
+            asked = {"query": "stinking zeppelin", "session_id": owner_session}
+            assert "surstromming" not in here.call(who, "memory", "memory_recall", asked)
+
+
+@pytest.mark.parametrize("world", ["embedded"], indirect=True)
 def test_a_brain_of_ones_own_is_made_and_listed(world: World) -> None:
     """Only the embedded brain is told who calls: whose a brain is, another platform knows itself."""
     listed = {

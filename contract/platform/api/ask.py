@@ -27,7 +27,7 @@ async def ask(request: Request, brain: Brain) -> Response:
 
     def composed() -> tuple[Found, list[JsonObject]]:
         found = platform.store.search(brain, query, top_k, folders=folders)
-        return found, list(answer.frames(found))
+        return found, list(answer.frames(found, query))
 
     key = lent_key(request)
     found, by_rule = await in_thread(platform.searches, composed)

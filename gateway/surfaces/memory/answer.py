@@ -19,6 +19,7 @@ _CITATION: JsonObject = {
     "quote": "",
 }
 _PREVIEW_LENGTH = 512
+_ORIGIN = ("path", "title", "updated_at")
 # A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
 TAKEN_SECONDS = 120.0
 _INCOMPLETE = "What came of the answer is in partial_answer, and is incomplete."
@@ -30,8 +31,8 @@ class Answer:
     def __init__(self) -> None:
         self.citations: list[JsonObject] = []
         self.deltas: list[str] = []
-        self.paths: dict[str, str] = {}
-        """Where the chunks and documents are that the answer draws on, by their ids, as far as that is told."""
+        self.origins: dict[str, JsonObject] = {}
+        """What people know those chunks and documents by that it draws on, by their ids, as far as that is told."""
         self._retrieved: list[JsonObject] | None = None
         self._said: str | None = None
 
@@ -49,8 +50,8 @@ class Answer:
                 case "retrieve" if self._retrieved is None:
                     chunks = frame.get("chunks") or []
                     self._retrieved = [_retrieved(chunk) for chunk in chunks]
-                    self.paths = {
-                        kept[key]: str(chunk["path"])
+                    self.origins = {
+                        kept[key]: {name: chunk.get(name) for name in _ORIGIN}
                         for kept, chunk in zip(self._retrieved, chunks, strict=True)
                         for key in ("document_id", "chunk_id")
                         if chunk.get("path")

@@ -151,8 +151,8 @@ class Memory(Surface):
                         await send_within_time(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
-        told = _with_brain_note(text.answered(answer.text, answer.citations), call)
-        sources = text.sources(answer.retrieved, answer.citations, answer.paths)
+        told = _with_brain_note(text.answered(answer.text, answer.citations, answer.origins), call)
+        sources = text.sources(answer.retrieved, answer.citations, answer.origins)
         return Result(told, answer.as_json(), full=self.full_text(sources))
 
     def failed(self, error: GatewayError, call: Call) -> Result:

@@ -8,6 +8,9 @@ from gateway.operations.table import JsonObject
 _HITS_SHOWN = 5
 _HIT_LENGTH = 320
 _LARGEST_SCORE = 1e300
+_TITLE_LENGTH = 80
+# A time of RFC 3339 begins with its day.
+_DAY_LENGTH = 10
 
 
 def score(value: object) -> str:
@@ -118,26 +121,44 @@ def created(brain: JsonObject) -> str:
     return f"{verb}: {line(brain.get('slug'))} (id {line(brain.get('id'))}, {line(brain.get('visibility'))})."
 
 
-def answered(answer: str, citations: list[JsonObject]) -> str:
-    sources = sorted({line(citation.get("document_id")) for citation in citations})
-    return f"{visible(answer)}\n\nSources: {', '.join(sources)}" if sources else visible(answer)
+def answered(answer: str, citations: list[JsonObject], origins: Mapping[str, JsonObject]) -> str:
+    """The answer, and what it cites by title, path and date; by their ids what the platform does not tell more of."""
+    cited = {citation.get("document_id"): None for citation in citations}
+    known = [f"- {_origin(origins[document])}" for document in cited if document in origins]
+    unknown = sorted(line(document) for document in cited if document not in origins)
+    told = "\n".join([f"{visible(answer)}\n\nSources:", *known, *(f"- {document}" for document in unknown)])
+    if known:
+        return told
+    return f"{visible(answer)}\n\nSources: {', '.join(unknown)}" if unknown else visible(answer)
+
+
+def _origin(origin: JsonObject) -> str:
+    title = line(origin.get("title"))
+    short = title if len(title) <= _TITLE_LENGTH else f"{title[: _TITLE_LENGTH - 1].rstrip()}…"
+    return head(short, origin.get("path"), _day(origin))
+
+
+def _day(origin: JsonObject) -> str:
+    return line(_date(origin))[:_DAY_LENGTH]
 
 
 def sources(
-    retrieved: list[JsonObject], citations: list[JsonObject], paths: Mapping[str, str]
+    retrieved: list[JsonObject], citations: list[JsonObject], origins: Mapping[str, JsonObject]
 ) -> list[tuple[str, str]]:
     """What an answer draws on: what the platform found, in its order, and then what is only cited."""
     quotes: dict[str, list[str]] = {}
     for citation in citations:
         quotes.setdefault(citation["document_id"], []).append(citation["quote"])
-    told = [_source(chunk, paths, chunk["preview"], is_cited=chunk["document_id"] in quotes) for chunk in retrieved]
+    told = [_source(chunk, origins, chunk["preview"], is_cited=chunk["document_id"] in quotes) for chunk in retrieved]
     found = {chunk["document_id"] for chunk in retrieved}
     for document, said in quotes.items():
         if document not in found:
-            told.append(_source({"document_id": document}, paths, "\n".join(dict.fromkeys(said)), is_cited=True))
+            told.append(_source({"document_id": document}, origins, "\n".join(dict.fromkeys(said)), is_cited=True))
     return told
 
 
-def _source(chunk: JsonObject, paths: Mapping[str, str], text: str, *, is_cited: bool) -> tuple[str, str]:
+def _source(chunk: JsonObject, origins: Mapping[str, JsonObject], text: str, *, is_cited: bool) -> tuple[str, str]:
     document = chunk["document_id"]
-    return head(paths.get(chunk.get("chunk_id") or document), document, "cited" if is_cited else ""), text
+    origin = origins.get(chunk.get("chunk_id") or document, {})
+    named = (origin.get("path"), document, origin.get("title"), _day(origin))
+    return head(*named, "cited" if is_cited else ""), text

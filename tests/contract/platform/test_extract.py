@@ -41,10 +41,89 @@ def notes(client: httpx.Client, brain: str, paths: Paths) -> dict[str, Json]:
         ("Remember that the door code changes in May.", "reminder"),
         ("Please don't forget to water the fig.", "reminder"),
         ("The deadline is the third of June.", "plan"),
+        ("I'd rather have bullet points than prose.", "preference"),
+        ("Please don't call me before ten.", "preference"),
+        ("I'm allergic to shellfish.", "health"),
+        ("I've been vegetarian for years.", "health"),
+        ("My dentist is Dr. Weiss.", "identity"),
+        ("You can reach Marta under marta@solaris.example.", "contact"),
+        ("My phone number is 0171 5550123.", "contact"),
+        ("Tom is our manager.", "relationship"),
+        ("Anna's birthday is in March.", "relationship"),
+        ("My wife sings in a choir.", "relationship"),
+        ("We moved to Porto last month.", "location"),
+        ("I keep the spare key under the flowerpot.", "location"),
+        ("Priya takes over the payments team.", "work"),
+        ("Her brother works at a bakery.", "work"),
+        ("I quit smoking.", "event"),
+        ("Just bought a used bicycle.", "event"),
+        ("We're going to launch in June.", "plan"),
+        ("We meet every Tuesday.", "routine"),
+        ("Our staging server runs on Debian.", "setup"),
+        ("The password manager is called Bitwarden.", "setup"),
+        ("The wifi at the cabin is called moose-lodge.", "setup"),
     ],
 )
 def test_memorable_sentences_are_recognised(sentence: str, kind: str) -> None:
     assert list(extract.facts(f"Hello there. {sentence} Bye.")) == [extract.Fact(kind, sentence)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Je m'appelle Camille et j'habite à Lyon.",
+        "Nous avons choisi le papier peint vert.",
+        "Ich vertrage keine Laktose.",
+        "Mi hermano vive en una ciudad pequeña.",
+        "Il mio medico parla francese.",
+        "Mijn fiets staat in de kelder.",
+        "Minha irmã mora longe daqui.",
+        "Mój brat lubi herbatę.",
+        "Моя сестра живёт далеко.",
+        "私の誕生日は五月三日です。",
+        "我的车是红色的。",
+        "The parcel weighs 12 kilos.",
+        "The workshop was cancelled by Priya.",
+        "Invoices go to billing@solaris.example.",
+    ],
+)
+def test_a_plain_statement_is_a_fact(sentence: str) -> None:
+    assert [fact.sentence for fact in extract.facts(f"OK. {sentence}")] == [sentence]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what is my name",
+        "Tell me what my name is.",
+        "Can you translate my letter into 3 languages",
+        "Please write a mail to Priya.",
+        "Thanks for the help with Django!",
+        "Hello Priya, nice to meet you.",
+        "Peux-tu traduire ma lettre en 3 langues",
+        "Schreib mir bitte ein Gedicht.",
+        "Où est ma clé",
+        "私の誕生日はいつですか",
+        "我的车在哪里？",
+        "My question is how to do it.",
+        "If I were rich I would like that.",
+        "```\nmy name is = 5\nI like figs.\n```",
+        "import os; print(5)",
+        "x = {a: 1}; y = [2]",
+        "That did not work.",
+        "You are right.",
+    ],
+)
+def test_questions_greetings_commands_and_code_are_no_facts(text: str) -> None:
+    assert list(extract.facts(text)) == []
+
+
+def test_a_text_that_was_pasted_is_not_taken_for_facts() -> None:
+    log = "".join(f"Worker {n} of Alder finished in {n} seconds.\n\n" for n in range(100))
+    assert list(extract.facts(log)) == []
+    told = list(extract.facts(f"{log} I prefer tea over coffee."))
+    assert told == [extract.Fact("preference", "I prefer tea over coffee.")]
+    assert len(list(extract.facts("Alder took 5 seconds for this. " * 20))) == extract.PLAIN_FACTS
 
 
 @pytest.mark.parametrize(

@@ -252,3 +252,66 @@ def test_a_field_that_is_null_counts_as_left_out(client: httpx.Client, brain: st
     assert client.post(f"{brain}/sessions/s/messages", json={**body, "metadata": None}).status_code == 201
     asked = {"query": "tea", "scope": None, "top_k": None}
     assert client.post(f"{brain}/sessions/s/recall", json=asked).status_code == 200
+
+
+def search(client: httpx.Client, brain: str, query: str, **rest: object) -> list[str]:
+    hits = client.get(f"{brain}/search", params={"q": query, **rest}).json()["hits"]
+    return [hit["path"] for hit in hits]
+
+
+def test_what_was_said_is_found_by_search_and_by_recall(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Somehow the trombone got dented again")
+    say(client, brain, "Then hammer the trombone out gently", role="assistant")
+    paths = ["sessions/s1/000001.md", "sessions/s1/000002.md"]
+    assert sorted(search(client, brain, "dented trombone")) == paths
+    assert sorted(recall(client, brain, "dented trombone")) == paths
+    assert sorted(recall(client, brain, "dented trombone", session="another")) == paths
+
+
+def test_a_message_is_a_note_called_by_its_beginning(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Somehow the trombone got dented\nand nobody knows why", session="team:a@b", name="ada")
+    path = "sessions/team%3Aa%40b/000001.md"
+    document = client.get(f"{brain}/documents/stat", params={"path": path}).json()["document"]
+    assert document["title"] == "Somehow the trombone got dented"
+    assert document["metadata"] == {"session_id": "team:a@b", "role": "user", "name": "ada"}
+    (hit,) = client.get(f"{brain}/search", params={"q": "trombone"}).json()["hits"]
+    assert (hit["path"], hit["content"]) == (path, "Somehow the trombone got dented\nand nobody knows why")
+
+
+def test_instructions_and_what_tools_print_are_not_found(client: httpx.Client, brain: str, paths: Paths) -> None:
+    say(client, brain, "Always mention the trombone", role="system")
+    say(client, brain, "trombone: 5 found", role="tool", name="inventory")
+    assert paths() == []
+    assert search(client, brain, "trombone") == []
+
+
+def test_a_message_and_its_fact_are_one_hit(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "My trombone is a Yamaha.")
+    say(client, brain, "Well well. I bought the tuba in Turin. It was rainy and cold and late there.")
+    for query in ("trombone", "tuba"):
+        (found,) = search(client, brain, query)
+        assert found.startswith("memory/global/extracted-")
+    assert search(client, brain, "rainy and late") == ["sessions/s1/000002.md"]
+    assert search(client, brain, "trombone", sort="recency") != []
+
+
+def test_what_waits_for_extraction_is_found_once_it_has_run(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Somehow the trombone got dented", metadata={"skip_extract": True})
+    assert search(client, brain, "trombone") == []
+    say(client, brain, "Oh no", role="assistant")
+    assert search(client, brain, "trombone") == ["sessions/s1/000001.md"]
+
+
+def test_what_was_said_is_told_by_ask(client: httpx.Client, brain: str) -> None:
+    say(client, brain, "Somehow the trombone got dented on the ferry")
+    answer = client.post(f"{brain}/ask", json={"query": "where did the trombone get dented?"}).text
+    assert "Somehow the trombone got dented on the ferry" in answer
+
+
+def test_consolidating_does_not_list_messages(client: httpx.Client, brain: str, write: Write) -> None:
+    say(client, brain, "Somehow the trombone got dented")
+    write("a.md", "# Alpha\n")
+    client.post(f"{brain}/consolidate", json={})
+    overview = client.get(f"{brain}/documents/read", params={"path": "wiki/_overview.md"}).text
+    assert "Alpha" in overview
+    assert "trombone" not in overview

@@ -196,14 +196,36 @@ def test_a_new_brain_is_told_from_one_that_was_there() -> None:
     assert text.created({**brain, "reused": True}) == "You have this brain already: notes (id b1, private)."
 
 
-def test_an_answer_names_its_sources_once_and_in_order() -> None:
+ORIGIN = {"path": "work/retry.md", "title": "Retry helper", "updated_at": "2026-03-04T05:06:07.000000+00:00"}
+
+
+def test_an_answer_names_its_sources_by_title_path_and_day() -> None:
     citations = [{"document_id": "d2"}, {"document_id": "d1"}, {"document_id": "d2"}]
-    assert text.answered("Ten\nmiles.", citations) == "Ten\nmiles.\n\nSources: d1, d2"
-    assert text.answered("Ten miles.", []) == "Ten miles."
+    origins = {"d1": {"path": "a.md", "title": None, "updated_at": None}, "d2": ORIGIN}
+    assert text.answered("Ten\nmiles.", citations, origins) == (
+        "Ten\nmiles.\n\nSources:\n- Retry helper · work/retry.md · 2026-03-04\n- a.md"
+    )
+    assert text.answered("Ten miles.", [], origins) == "Ten miles."
+
+
+def test_a_source_that_nothing_is_told_of_goes_by_its_id() -> None:
+    citations = [{"document_id": "d2"}, {"document_id": "d1"}, {"document_id": "d2"}]
+    assert text.answered("Ten miles.", citations, {}) == "Ten miles.\n\nSources: d1, d2"
+    assert text.answered("Ten.", citations, {"d2": ORIGIN}).endswith("· 2026-03-04\n- d1")
+
+
+def test_the_title_of_a_source_is_short_and_in_one_line() -> None:
+    origins = {"d": {**ORIGIN, "title": "word\n- forged " + "word " * 100}}
+    told = text.answered("Ten.", [{"document_id": "d"}], origins).splitlines()
+    assert told[:3] == ["Ten.", "", "Sources:"]
+    assert len(told) == 4
+    assert told[3].startswith("- word - forged word")
+    assert told[3].endswith("word… · work/retry.md · 2026-03-04")
+    assert len(told[3]) < 120
 
 
 def test_an_answer_is_shown_without_what_is_hidden_in_it() -> None:
-    assert text.answered("Ten\U000e0041 miles\u202e.", [{"document_id": "d\n1"}]) == "Ten miles.\n\nSources: d 1"
+    assert text.answered("Ten\U000e0041 miles\u202e.", [{"document_id": "d\n1"}], {}) == "Ten miles.\n\nSources: d 1"
 
 
 @UNHURRIED

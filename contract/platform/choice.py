@@ -1,0 +1,342 @@
+"""What of the notes that were found is told: sentences where they are enough, else a list, code, or the whole note."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from contract.platform import words
+from contract.platform.passages import Passage, Span, passages
+from contract.platform.query import Term
+from contract.platform.question import Question
+from contract.platform.search import Found, Hit
+
+# How near each of these sentences is to a query, from 0 to 1.
+Closeness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
+
+# Chosen by `python -m bench.answers`: a hit below the first score has next to nothing to do with the query. Up to the
+# second, a note must have this share of what the question is about, or that share if some of it is in its title, or if
+# more than one thing is asked; beyond, it may have been found by its meaning.
+WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.5, 0.45, 0.33
+# Words that a question asks with, and that say little of what it is about, in some languages.
+ASKING_WORDS: Final = frozenset(
+    map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
+)
+# So many chunks are looked at, each worth at least a share of the best one.
+CHUNKS, NEAR = 6, 0.4
+# An answer quotes at most this many sentences, each worth at least a share of the best one.
+SENTENCES, WORTHWHILE = 3, 0.34
+LONGEST_SENTENCE: Final = 400
+# What is told whole is no longer than this; what has matched by its title or its meaning alone, than that.
+LONGEST_WHOLE, SHORT_NOTE = 1600, 700
+# What a word of the headings counts, beside one of the sentence itself; and a sentence that has a time for "when".
+OF_HEADINGS, FIT, CLOSE = 0.5, 0.3, 1.0
+# Parts of a note that cover so much of what the best one covers are told together.
+ALIKE: Final = 0.95
+TITLE_SHARE, WANTED_SHARE = 0.4, 0.3
+SAME_WORDS, SAME_OPENING = 0.4, 3
+DATED: Final = re.compile(r"\b(?:19|20)\d\d-[01]\d(?:-[0-3]\d)?\b")
+HOW_TO: Final = re.compile(r"how[ -]to\b|run-?book|recipe|guide|comment ", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A piece of the answer, and the stretch of the chunk it was taken from."""
+
+    hit: Hit
+    text: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What can be quoted alone."""
+
+    hit: Hit
+    passage: Passage
+    span: Span
+    text: str
+    own: frozenset[str]
+    """The terms in it,"""
+    about: frozenset[str]
+    """and those in what stands above it."""
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A passage, and the terms in it and above it."""
+
+    hit: Hit
+    passage: Passage
+    keys: frozenset[str]
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What one note says to the question."""
+
+    hit: Hit
+    quotes: list[Quote]
+    keys: frozenset[str]
+    rank: float
+
+
+@dataclass(slots=True)
+class Note:
+    """The chunks of one document that were found, in their order, and their best one."""
+
+    best: Hit
+    hits: list[Hit]
+    parts: list[Part] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    title: frozenset[str] = frozenset()
+
+
+def choose(found: Found, question: Question | None = None, closeness: Closeness | None = None) -> list[Quote]:
+    """The pieces of an answer, in order; none where nothing that was found is worth telling."""
+    if not found.hits or found.hits[0].score < WEAK:
+        return []
+    reader = Reader(found.terms, question or Question.read(""), closeness)
+    drafts = [draft for note in _notes(found.hits) if (draft := reader.draft(note)) is not None]
+    if not drafts:
+        return []
+    # max() takes the first of equals: the better note.
+    lead = _newest(max(drafts, key=lambda draft: draft.rank), drafts)
+    return [*lead.quotes, *reader.others(lead, drafts)]
+
+
+def _notes(hits: Sequence[Hit]) -> list[Note]:
+    notes: dict[str, Note] = {}
+    for hit in hits[:CHUNKS]:
+        if hit.score >= NEAR * hits[0].score:
+            notes.setdefault(hit.document_id, Note(hit, [])).hits.append(hit)
+    for note in notes.values():
+        note.hits.sort(key=lambda hit: hit.ordinal)
+    return list(notes.values())
+
+
+class Reader:
+    """Reads notes for one question."""
+
+    def __init__(self, terms: Sequence[Term], question: Question, closeness: Closeness | None) -> None:
+        self._terms, self._question, self._closeness = terms, question, closeness
+        self._keys = {term.key for term in terms}
+        self._weights: Mapping[str, float] = {term.key: term.weight for term in terms}
+        self._total = sum(self._weights.values()) or 1.0
+        self._subject = frozenset(self._keys - ASKING_WORDS or self._keys)
+
+    def draft(self, note: Note) -> Draft | None:
+        self._read(note)
+        if not note.parts or not self._is_on_the_subject(note):
+            return None
+        quotes, keys = self._told(note)
+        title = TITLE_SHARE * self._weigh(note.title) / self._total
+        rank = note.best.score * (1 + WANTED_SHARE * self._is_wanted(note)) + title
+        return Draft(note.best, quotes, keys, rank) if quotes else None
+
+    def others(self, lead: Draft, drafts: Sequence[Draft]) -> Iterator[Quote]:
+        """What other notes add, where the question asks for more than one thing."""
+        covered, room = lead.keys, SENTENCES - len(lead.quotes)
+        for draft in drafts if self._question.is_several and self._question.wanted is None else ():
+            gain = self._weigh(draft.keys - covered)
+            if draft is not lead and room > 0 and gain > WORTHWHILE * self._weigh(lead.keys):
+                yield from draft.quotes[:room]
+                covered, room = covered | draft.keys, room - len(draft.quotes)
+
+    def _read(self, note: Note) -> None:
+        note.title = self._covered(note.best.title) | self._compounds(note.best.title)
+        for hit in note.hits:
+            for passage in passages(hit.text):
+                lead = hit.text[slice(*passage.lead)] if passage.lead else ""
+                above = note.title | self._covered(f"{passage.heading}\n{lead}")
+                keys = above | self._covered(hit.text[passage.start : passage.end])
+                note.parts.append(Part(hit, passage, keys, self._weigh(keys)))
+                note.units += self._units(hit, passage, above)
+
+    def _units(self, hit: Hit, passage: Passage, above: frozenset[str]) -> list[Unit]:
+        # Code is told whole, and so is what a line introduces that answers by itself; but for the head of a table.
+        spans = [(passage.start, passage.end)] if passage.kind == "code" else list(passage.units)
+        spans += [passage.lead] if passage.lead and passage.kind == "list" else []
+        texts = [" ".join(hit.text[slice(*span)].split()) for span in spans]
+        near = self._closeness(self._question.text, texts) if self._closeness else [0.0] * len(texts)
+        made = []
+        for span, text, closeness in zip(spans, texts, near, strict=True):
+            own = self._covered(text)
+            value = self._weigh(own) + OF_HEADINGS * self._weigh(above - own)
+            value += self._total * (FIT * self._question.is_fit(text) + CLOSE * closeness)
+            if text:
+                made.append(Unit(hit, passage, span, text, own, above, value))
+        return made
+
+    def _is_on_the_subject(self, note: Note) -> bool:
+        """Whether a note has to do with what is asked, and not only with how it is asked."""
+        if self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits):
+            return False
+        if note.best.score >= STRONG or not self._subject:
+            return True
+        keys = frozenset[str]().union(*(part.keys for part in note.parts))
+        share = IN_THE_TITLE if note.title & self._subject or self._question.is_several else ON_THE_SUBJECT
+        return self._weigh(keys & self._subject) >= share * self._weigh(self._subject)
+
+    def _is_wanted(self, note: Note) -> bool:
+        """Whether a note has what the question asks for by its kind."""
+        kinds = {part.passage.kind for part in note.parts}
+        if self._question.wanted == "whole":
+            return bool(kinds & {"list", "code"}) or HOW_TO.search(note.best.title) is not None
+        return bool(kinds & self._wanted_kinds(None))
+
+    def _told(self, note: Note) -> tuple[list[Quote], frozenset[str]]:
+        unit = max(note.units, key=lambda unit: unit.value, default=None)
+        kinds = self._wanted_kinds(unit)
+        parts = [part for part in note.parts if part.passage.kind in kinds]
+        best = max((part.weight for part in parts), default=0.0)
+        if parts and (unit is None or best >= self._weigh(unit.own | unit.about) or unit.passage.kind in kinds):
+            return self._parts_told([part for part in parts if part.weight >= ALIKE * best])
+        is_close = unit is not None and (unit.own or self._closeness is not None)
+        if unit is None or not is_close or self._question.wanted == "whole":
+            return self._whole(note)
+        return self._sentences(note, unit)
+
+    def _wanted_kinds(self, unit: Unit | None) -> set[str]:
+        """What the question asks for by its kind, beside the best sentence or item."""
+        if self._question.wanted == "code":
+            return {"code"}
+        # Some of a kind are a list, unless the question names the one item that it means.
+        is_list = self._question.is_plural and (unit is None or not (unit.own - unit.about) & self._subject)
+        return {"list", "table"} if is_list or self._question.wanted == "list" else set()
+
+    def _whole(self, note: Note) -> tuple[list[Quote], frozenset[str]]:
+        """The note, or the parts of it that are meant, or its beginning."""
+        best = max(part.weight for part in note.parts)
+        parts = [part for part in note.parts if part.weight >= ALIKE * best]
+        is_whole = len(parts) == len(note.parts) or self._weigh(note.title) >= best / 2
+        length = sum(len(hit.text) for hit in note.hits)
+        if is_whole and length <= (LONGEST_WHOLE if self._question.wanted else SHORT_NOTE):
+            keys = frozenset[str]().union(*(part.keys for part in note.parts))
+            return [quote for hit in note.hits for quote in _body(hit)], keys
+        fitting = [
+            part for part in parts if self._question.is_fit(part.hit.text[part.passage.start : part.passage.end])
+        ]
+        return self._parts_told(fitting or parts)
+
+    def _parts_told(self, parts: Sequence[Part]) -> tuple[list[Quote], frozenset[str]]:
+        """As many of these as there is room for, at least one."""
+        quotes: list[Quote] = []
+        keys: frozenset[str] = frozenset()
+        room = LONGEST_WHOLE if self._question.wanted else SHORT_NOTE
+        for part in parts:
+            quote = _quoted(part.hit, part.passage, _opening(part.passage, room))
+            room -= len(quote.said)
+            if quotes and room < 0:
+                break
+            quotes.append(quote)
+            keys |= part.keys
+        return quotes, keys
+
+    def _sentences(self, note: Note, first: Unit) -> tuple[list[Quote], frozenset[str]]:
+        """The best sentence, and those that add something to it."""
+        chosen, missing = [first], self._keys - first.own
+        while len(chosen) < SENTENCES:
+            unit = max(note.units, key=lambda unit: self._weigh(unit.own & missing))
+            gain = self._weigh(unit.own & missing)
+            if gain <= WORTHWHILE * self._weigh(first.own) or unit in chosen:
+                break
+            chosen.append(unit)
+            missing -= unit.own
+        if self._question.types and not any(self._question.is_fit(unit.text) for unit in chosen):
+            beside = [u for u in note.units if u.passage is first.passage and self._question.is_fit(u.text)]
+            chosen += sorted(beside, key=lambda unit: abs(unit.span[0] - first.span[0]))[:1]
+        chosen.sort(key=lambda unit: (unit.hit.ordinal, unit.span))
+        quotes = {quote.said: quote for quote in map(_quote_of, chosen)}
+        return list(quotes.values()), frozenset[str]().union(*(unit.own | unit.about for unit in chosen))
+
+    def _covered(self, text: str) -> frozenset[str]:
+        stems, _ = words.tally(text, self._keys)
+        return frozenset(term.key for term in self._terms if term.count_in(text, stems))
+
+    def _compounds(self, title: str) -> frozenset[str]:
+        """Terms that a title writes as two words, as in "roll back"."""
+        said = [word for word, _, _ in words.spans(title)]
+        return frozenset(key for one, two in pairwise(said) if (key := words.stem_of(one + two)) in self._keys)
+
+    def _weigh(self, keys: Iterable[str]) -> float:
+        return sum(self._weights[key] for key in keys)
+
+
+def _quote_of(unit: Unit) -> Quote:
+    """A unit as it is told: a line that introduces something, with what it introduces."""
+    is_lead = unit.span == unit.passage.lead
+    return _quoted(unit.hit, unit.passage, (unit.passage.start, unit.passage.end) if is_lead else unit.span)
+
+
+def _quoted(hit: Hit, passage: Passage, span: Span) -> Quote:
+    """Prose in one line, and all else in the lines it has."""
+    if passage.kind == "prose" or span in passage.units:
+        text = _cut(hit.text[slice(*span)], LONGEST_SENTENCE if span in passage.units else LONGEST_WHOLE)
+        return Quote(hit, text, " ".join(text.split()))
+    text = _cut(hit.text[slice(*span)], LONGEST_WHOLE)
+    return Quote(hit, text, text)
+
+
+def _opening(passage: Passage, room: int) -> Span:
+    """As much of a passage as there is room for, in whole sentences if it is prose, at least one."""
+    if passage.kind != "prose" or passage.end - passage.start <= room or not passage.units:
+        return passage.start, passage.end
+    first = passage.units[0]
+    ends = [end for _, end in passage.units[1:] if end - first[0] <= room]
+    return (first[0], ends[-1]) if ends else first
+
+
+def _body(hit: Hit) -> Iterator[Quote]:
+    """A chunk without the heading it begins with: that is the note's title."""
+    found = passages(hit.text)
+    if all(passage.kind == "prose" for passage in found):
+        yield from (_quoted(hit, passage, (passage.start, passage.end)) for passage in found)
+        return
+    text = hit.text
+    if text.startswith("# "):
+        text = text.partition("\n")[2].strip()
+    if text:
+        text = _cut(text, LONGEST_WHOLE)
+        yield Quote(hit, text, text)
+
+
+def _cut(text: str, length: int) -> str:
+    """No more than so many characters, and no word in halves where that can be helped."""
+    text = text.strip()
+    if len(text) <= length:
+        return text
+    text = text[:length]
+    at = text.rfind("\n") if text.rfind("\n") > length // 2 else max(map(text.rfind, " \n\t"))
+    return (text[:at] if at > 0 else text).rstrip()
+
+
+def _newest(lead: Draft, drafts: Sequence[Draft]) -> Draft:
+    """The last word on what the best note speaks of."""
+    for draft in drafts:
+        if lead.keys <= draft.keys and _is_newer(draft.hit, lead.hit) and _speak_of_the_same(draft, lead):
+            lead = draft
+    return lead
+
+
+def _is_newer(one: Hit, other: Hit) -> bool:
+    """By the dates that they bear, where both do, and else by when they were written."""
+    dates = [DATED.findall(f"{hit.path} {hit.title}") for hit in (one, other)]
+    if dates[0] and dates[1] and max(dates[0]) != max(dates[1]):
+        return max(dates[0]) > max(dates[1])
+    return one.updated_at > other.updated_at
+
+
+def _speak_of_the_same(one: Draft, other: Draft) -> bool:
+    titles = [set(words.stems(draft.hit.title)) for draft in (one, other)]
+    if titles[0] and titles[1] and (titles[0] <= titles[1] or titles[1] <= titles[0]):
+        return True
+    texts = [words.stems(" ".join(quote.said for quote in draft.quotes)) for draft in (one, other)]
+    shared = {stem for stem in texts[0] if stem in texts[1] and not words.is_stop_word(stem)}
+    every = {stem for stem in [*texts[0], *texts[1]] if not words.is_stop_word(stem)}
+    is_alike = len(shared) >= SAME_WORDS * len(every) and len(shared) > 1
+    return is_alike or texts[0][:SAME_OPENING] == texts[1][:SAME_OPENING]

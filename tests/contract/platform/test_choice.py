@@ -1,0 +1,177 @@
+"""What of the notes that were found an answer tells."""
+
+from collections.abc import Callable, Sequence
+
+import httpx
+import pytest
+
+from contract.platform.choice import choose
+from contract.platform.query import Term
+from contract.platform.question import Question
+from contract.platform.search import Found, Hit
+from tests.contract.platform.test_ask import ask, check
+
+Write = Callable[[str, str | bytes], None]
+
+
+@pytest.fixture
+def answer(client: httpx.Client, brain: str) -> Callable[[str], str]:
+    """What is answered, held against the laws of every answer."""
+
+    def answered(question: str) -> str:
+        frames = ask(client, brain, question)
+        hits = client.get(f"{brain}/search", params={"q": question, "top_k": 50}).json()["hits"]
+        return check(frames, {hit["chunk_id"]: hit["content"] for hit in hits})
+
+    return answered
+
+
+Answer = Callable[[str], str]
+
+RETRY = """# Retry helper
+
+We use this one everywhere instead of a library:
+
+```python
+def retry(call, attempts=3):
+    for attempt in range(attempts):
+        pass
+```
+
+It only catches ConnectionError on purpose.
+"""
+
+
+def test_code_is_told_whole_and_in_its_lines(write: Write, answer: Answer) -> None:
+    write("retry.md", RETRY)
+    code = RETRY.partition("\n\n")[2].partition("\n\nIt only")[0]
+    assert answer("give me the retry function") == code
+
+
+def test_of_several_pieces_of_code_the_one_that_is_meant_is_told(write: Write, answer: Answer) -> None:
+    write("git.md", "# Git\n\nUndo the commit:\n\n```\ngit reset\n```\n\nDelete a branch:\n\n```\ngit push -d\n```\n")
+    assert answer("how do I undo a commit in git?") == "Undo the commit:\n\n```\ngit reset\n```"
+
+
+def test_a_list_is_told_whole(write: Write, answer: Answer) -> None:
+    write("onboarding.md", "# Onboarding\n\nNew hires get a laptop. They should read the handbook.\n")
+    write("reading.md", "# Books to read\n- Piranesi\n- A Pattern Language\n")
+    assert answer("what books should I read?") == "- Piranesi\n- A Pattern Language"
+
+
+def test_the_list_below_the_heading_that_is_meant_is_told(write: Write, answer: Answer) -> None:
+    write("gifts.md", "# Gift ideas\n## Mia\n- a pen\n## Dad\n- bird feeder\n- hat\n## Noor\n- Cascadia\n")
+    assert answer("gift ideas for dad") == "- bird feeder\n- hat"
+
+
+def test_one_item_is_told_where_one_is_asked_for(write: Write, answer: Answer) -> None:
+    write("birthdays.md", "# Birthdays\n\n- Mia: 9 June\n- Dad: 22 November\n")
+    assert answer("when is Mia's birthday?") == "Mia: 9 June"
+
+
+def test_a_row_is_told_of_a_table(write: Write, answer: Answer) -> None:
+    write("servers.md", "# Servers\n\n| Host | Runs |\n|---|---|\n| alder | Postgres |\n| cedar | Grafana |\n")
+    assert answer("what runs on cedar?") == "cedar | Grafana"
+
+
+def test_steps_are_told_and_not_a_note_that_only_has_the_words(write: Write, answer: Answer) -> None:
+    write(
+        "incident.md", "# TLS outage\n\nThe api was down. We tried a rollback, but the rollback did not help the api.\n"
+    )
+    for number in range(6):
+        write(f"{number}.md", f"# Plant {number}\n\nWater it on day {number}.\n")
+    write("runbook.md", "# How to roll back the API\n\n1. Find the tag.\n2. Run `make deploy`.\n")
+    assert answer("how to rollback the api") == "1. Find the tag.\n2. Run `make deploy`."
+
+
+def test_a_recipe_is_told_whole(write: Write, answer: Answer) -> None:
+    body = "## Ingredients\n- 2 eggs\n- flour\n\n## Method\n1. Whisk.\n2. Fry."
+    write("pancakes.md", f"# Pancakes\n\n{body}\n")
+    assert answer("pancake recipe") == body
+
+
+def test_a_sentence_is_told_whole_with_the_title_in_it(write: Write, answer: Answer) -> None:
+    write(
+        "onboarding.md",
+        "# Onboarding\n\nYou get a badge. Dr. Weiss does the eye test in week two. Then comes access.\n",
+    )
+    assert answer("who does the eye test?") == "Dr. Weiss does the eye test in week two."
+
+
+def test_the_sentence_below_a_heading_is_told_without_it(write: Write, answer: Answer) -> None:
+    write("vpn.md", "# VPN\nInstall WireGuard first.\n## Limits\nIt drops after eight hours.\n")
+    assert answer("after how many hours does the VPN drop?") == "It drops after eight hours."
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_two_notes_that_disagree_the_newer_one_is_told(write: Write, answer: Answer, newest_first: bool) -> None:
+    write("march.md", "# Marketing budget\n\nThe marketing budget for this year is 40,000 euros. It was agreed.\n")
+    write("may.md", "# Marketing budget, revised\n\nThe marketing budget for this year is 25,000 euros.\n")
+    if newest_first:
+        write("march.md", "# Marketing budget\n\nThe marketing budget for this year is 40,000 euros after all.\n")
+    assert ("40,000" in answer("what is the marketing budget?")) is newest_first
+    assert ("25,000" in answer("what is the marketing budget?")) is not newest_first
+
+
+def test_dates_in_names_tell_which_note_is_newer(write: Write, answer: Answer) -> None:
+    write("oncall-2026-05-01.md", "# On call\n\nTomasz is on call this month.\n")
+    write("oncall-2026-04-01.md", "# On call\n\nPriya is on call this month.\n")
+    assert answer("who is on call this month?") == "Tomasz is on call this month."
+
+
+def test_the_older_note_is_told_if_only_it_has_what_is_asked_for(write: Write, answer: Answer) -> None:
+    write("old.md", "# Budget\n\nThe budget of 2025 was 40,000 euros.\n")
+    write("new.md", "# Budget\n\nThe budget of 2026 is 25,000 euros.\n")
+    assert answer("what was the budget of 2025?") == "The budget of 2025 was 40,000 euros."
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["when does the theatre open?", "recipe for apple pie", "what is Marta's phone number?", "how tall is it"],
+)
+def test_a_note_that_only_has_a_word_of_the_question_is_not_told(write: Write, answer: Answer, question: str) -> None:
+    write("practice.md", "# Practice\n\nThey open at eight. Marta works there.\n")
+    write("wine.md", "# Wine\n\nThe Riesling is dry, with some apple in it.\n")
+    write("bread.md", "# Bread\n\nMix flour and water. Bake it.\n")
+    assert answer(question) == "This brain holds nothing on that."
+
+
+def test_the_sentence_with_the_time_is_told_for_when(write: Write, answer: Answer) -> None:
+    write("trip.md", "# Trip\n\nThe ferry was expensive. It leaves on 3 May at 9:15. Bring food.\n")
+    assert "3 May at 9:15" in answer("when is the ferry?")
+
+
+TERMS = [Term("hand", '"hands"', is_gram=False, chunks=0, weight=5.0)]
+
+
+def by_meaning(text: str, score: float = 0.7) -> Found:
+    return Found([Hit(score, "a.md", "A", text, 0, "doc_1", "chk_1", {}, "2026-01-01T00:00:00+00:00")], TERMS)
+
+
+def said(found: Found, closeness: Callable[[str, Sequence[str]], Sequence[float]] | None = None) -> list[str]:
+    return [quote.said for quote in choose(found, Question.read("how are my hands protected?"), closeness)]
+
+
+def test_a_short_note_that_was_found_by_its_meaning_is_told_whole() -> None:
+    assert said(by_meaning("Oil the gears weekly. Wear gloves.")) == ["Oil the gears weekly. Wear gloves."]
+
+
+def test_a_long_note_that_was_found_by_its_meaning_is_told_by_its_beginning() -> None:
+    (opening,) = said(by_meaning("Oil the gears weekly. " * 60))
+    assert opening.startswith("Oil the gears weekly. Oil")
+    assert opening.endswith("weekly.")
+    assert len(opening) <= 700
+
+
+def test_a_weak_hit_without_a_word_of_the_question_is_not_told() -> None:
+    assert said(by_meaning("Oil the gears weekly.", 0.3)) == []
+    assert said(by_meaning("Mind your hands.", 0.3)) == ["Mind your hands."]
+    assert said(by_meaning("Mind your hands.", 0.05)) == []
+
+
+def test_who_knows_how_near_sentences_are_chooses_them() -> None:
+    def closeness(query: str, sentences: Sequence[str]) -> list[float]:
+        assert query == "how are my hands protected?"
+        return [0.9 if "gloves" in sentence else 0.1 for sentence in sentences]
+
+    assert said(by_meaning("Oil the gears weekly. Wear gloves. " * 20), closeness)[0] == "Wear gloves."
