@@ -33,6 +33,7 @@ class EmbeddedBrain:
         data_dir: Path,
         fetch: Fetch | None,
         embedder: Embedder | None = None,
+        *,
         llm: ModelEndpoint | None = None,
     ) -> None:
         token = secrets.token_urlsafe(32)

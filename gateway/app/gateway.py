@@ -160,13 +160,16 @@ class Gateway:
         said = {"problems": problems, "platform": self._upstream.state()}
         return not problems, said if models is None else {**said, "models": models}
 
-    async def models(self) -> JsonObject | None:
-        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set."""
+    async def models(self, *, trying: bool = False) -> JsonObject | None:
+        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
+
+        A language model is only `trying` asked for a word, to see whether it works.
+        """
         is_worker = self._settings.upstream_url is not None and PARENT in os.environ
         if self._embedded is None and not is_worker:
             return None
         try:
-            return await self._upstream.look(Call(), "/v1/models")
+            return await self._upstream.look(Call(), "/v1/models", "POST" if trying else "GET")
         except GatewayError:
             return None
 
@@ -207,7 +210,7 @@ class Gateway:
         from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
         settings = self._settings
-        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), language_model(settings))
+        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), llm=language_model(settings))
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint

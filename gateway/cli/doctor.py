@@ -50,6 +50,8 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
 async def _models_of(gateway: Gateway) -> JsonObject | None:
     """Which models there are; one that is asked for the first time is given a moment to answer."""
     ends = time.monotonic() + _FIRST_ANSWER_SECONDS
+    # A language model is asked for one word: nothing else tells whether it works.
+    await gateway.models(trying=True)
     while True:
         models = await gateway.models()
         embedding = (models or {}).get("embedding", {})
@@ -59,13 +61,17 @@ async def _models_of(gateway: Gateway) -> JsonObject | None:
 
 
 def _failing(models: JsonObject) -> list[JsonObject]:
-    """The problem of a model that does not work, if one does not."""
-    embedding = models.get("embedding", {})
-    if embedding.get("state") != "failing":
-        return []
-    message = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
-    remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY." * (embedding["source"] == "endpoint")
-    return [{"code": "upstream_unavailable", "message": message, "remedy": remedy}]
+    """The problems of models that do not work."""
+    embedding, language = models.get("embedding", {}), models.get("language", {})
+    problems = []
+    if embedding.get("state") == "failing":
+        said = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
+        remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY."
+        problems.append((said, remedy * (embedding["source"] == "endpoint")))
+    if language.get("state") == "failing":
+        said = f"The language model {language['name']} does not work: {language['error']}. Answers are made by rule."
+        problems.append((said, "Check BRAINS_LLM_URL, BRAINS_LLM_MODEL and BRAINS_LLM_KEY."))
+    return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
 
 
 async def _other_dialect(settings: Settings) -> list[JsonObject]:
@@ -115,7 +121,15 @@ def _brain(brain: JsonObject | None) -> str:
 
 def _models(models: JsonObject) -> list[str]:
     """Which model does what, for a platform that says so."""
-    return [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
+    embedding = [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
+    return [*embedding, *([f"Language   {_language(models['language'])}"] if "language" in models else [])]
+
+
+def _language(model: JsonObject) -> str:
+    if model["state"] == "off":
+        return "no model: answers are made by rule; BRAINS_LLM_URL sets one"
+    works = {"ready": "works", "failing": "failing"}.get(model["state"], "not asked yet")
+    return f"{model['name']}, by BRAINS_LLM_URL, {works}"
 
 
 def _embedding(model: JsonObject) -> str:

@@ -42,8 +42,8 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     if settings.upstream_url is None:
         from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
-        fetch = own_fetch(settings)
-        embedded = EmbeddedBrain(settings.data_dir, fetch, embedder_of(settings), language_model(settings))
+        embedder, model = embedder_of(settings), language_model(settings)
+        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings), embedder, llm=model)
         stop = embedded.stop
         environment["BRAINS_DIALECT"] = "platform"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url

@@ -27,11 +27,12 @@ async def ask(request: Request, brain: Brain) -> Response:
 
     def composed() -> tuple[Found, list[JsonObject]]:
         found = platform.store.search(brain, query, top_k, folders=folders)
-        return found, [] if platform.chat else list(answer.frames(found, query))
+        return found, list(answer.frames(found, query))
 
     key = lent_key(request)
     found, by_rule = await in_thread(platform.searches, composed)
-    frames = _each(by_rule) if platform.chat is None else answering.frames(platform.chat, query, found, key)
+    chat = platform.chat
+    frames = _each(by_rule) if chat is None else answering.frames(chat, query, found, by_rule, key)
     return StreamingResponse(_sent(frames), media_type="text/event-stream", headers=HEADERS)
 
 

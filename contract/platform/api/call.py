@@ -27,6 +27,7 @@ Parameters = ParamSpec("Parameters")
 
 NO_STORE: Final = {"cache-control": "no-store"}
 LOOK_SECONDS: Final = 0.1
+KEY_LENGTH: Final = 4096
 LARGE: Final = 256 * 1024
 
 
@@ -86,11 +87,13 @@ def caller_of(request: Request) -> Caller:
 
 def lent_key(request: Request) -> str | None:
     """A key for the language model that the caller lends: for this call, and for the work that it sets off."""
-    key = request.headers.get("x-llm-api-key")
-    if key and platform_of(request).chat is None:
+    key = request.headers.get("x-llm-api-key", "")
+    if not 0 < len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
+        return None
+    if platform_of(request).chat is None:
         log.warning("llm_key.ignored", reason="no language model is set: BRAINS_LLM_URL and BRAINS_LLM_MODEL say which")
         return None
-    return key or None
+    return key
 
 
 async def in_thread(

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Final
 
-from contract.platform import answer, markdown, words
-from contract.platform.llm.citing import Cited, Marks, Said
+from contract.platform import markdown, words
+from contract.platform.llm.citing import Cited, Marks, Opening, Said
 from contract.platform.llm.client import Chat
-from contract.platform.llm.outcome import CUT_OFF, TOO_LONG, Failed, Finished
+from contract.platform.llm.outcome import CUT_OFF, REPEATED, SAID_NOTHING, TOO_LONG, Failed, Finished
 from contract.platform.llm.prompt import Prompt, Source, fitting
 from contract.platform.search import Found, Hit
 from contract.platform.wire import JsonObject
@@ -18,9 +18,10 @@ WITHOUT_SOURCES: Final = "The model named no note for this answer."
 CUT: Final = "The model stopped before the end: its limit of words was reached."
 
 
-async def frames(chat: Chat, question: str, found: Found, key: str | None = None) -> AsyncGenerator[JsonObject, None]:
-    """The events of an answer. Where the model fails before its first word, they are those of an answer by rule."""
-    by_rule = list(answer.frames(found, question))
+async def frames(
+    chat: Chat, question: str, found: Found, by_rule: list[JsonObject], key: str | None = None
+) -> AsyncGenerator[JsonObject, None]:
+    """The events of an answer. Where the model fails before its first word, they are those of the answer by rule."""
     yield by_rule[0]
     if not found.hits:
         # There is nothing to answer from, and no need to ask.
@@ -28,20 +29,27 @@ async def frames(chat: Chat, question: str, found: Found, key: str | None = None
             yield frame
         return
     sources = [Source(hit.title or hit.path, hit.text, hit.updated_at) for hit in found.hits]
-    marks, hits = Marks(), found.hits[: len(fitting(sources))]
+    prompt, opening, marks = Prompt("answer"), Opening(), Marks()
+    hits = found.hits[: len(fitting(sources))]
     is_cited = False
     result: Finished | Failed = CUT_OFF
-    async with aclosing(chat.stream("ask", Prompt("answer").messages(sources, question), key)) as pieces:
+    async with aclosing(chat.stream("ask", prompt.messages(sources, question), key)) as pieces:
         async for piece in pieces:
             if not isinstance(piece, str):
                 result = piece
                 break
-            for frame in _frames(marks.feed(piece), marks, hits):
+            said = opening.feed(piece)
+            if said is None or prompt.fence in marks.answer:
+                result = REPEATED
+                break
+            for frame in _frames(marks.feed(said), marks, hits):
                 is_cited |= frame["type"] == "citation"
                 yield frame
             if len(marks.answer) > LONGEST_ANSWER:
                 result = TOO_LONG
                 break
+    if isinstance(result, Finished) and not marks.answer and not marks.is_holding:
+        result = SAID_NOTHING
     if isinstance(result, Failed):
         for frame in _failed(result, marks.answer, by_rule):
             yield frame

@@ -16,6 +16,35 @@ BEGUN: Final = re.compile(r"[\[【][\w ,;^–-]{0,100}\Z")
 RANGE: Final = re.compile(r"(\d+)(?: ?[-–] ?(\d+))?")
 
 
+# What a model thinks aloud before it answers, and how it begins to repeat what it was told.
+THINKING, THOUGHT, REPEATING = "<think>", "</think>", "<<<"
+
+
+@dataclass(slots=True)
+class Opening:
+    """The beginning of an answer, held back as long as it may be something that is no part of it."""
+
+    _held: str = ""
+    _is_over: bool = False
+
+    def feed(self, piece: str) -> str | None:
+        """What is sure to be of the answer; None where the model only repeats what it was told."""
+        if self._is_over:
+            return piece
+        self._held = (self._held + piece).lstrip()
+        if self._held.startswith(THINKING):
+            thought, ended, rest = self._held.partition(THOUGHT)
+            self._held = rest.lstrip() if ended else thought
+            if not ended:
+                return ""
+        if self._held.startswith(REPEATING):
+            return None
+        if any(mark.startswith(self._held) for mark in (THINKING, REPEATING)):
+            return ""
+        self._is_over = True
+        return self._held
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     text: str
@@ -44,6 +73,10 @@ class Marks:
     """The last claim that was cited."""
     _waiting: list[int] = field(default_factory=list)
     """Numbers of marks that stand before their claim, which begins where the last one ended."""
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held.strip())
 
     def feed(self, piece: str) -> Iterator[Said | Cited]:
         text = self._held + piece

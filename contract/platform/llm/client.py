@@ -120,12 +120,13 @@ class Chat:
     ) -> AsyncGenerator[str, None]:
         timeout = httpx.Timeout(None, connect=self.deadlines.connect)
         shown = key or self.endpoint.key
-        headers = {"authorization": f"Bearer {shown}"} if shown else {}
+        headers = {"content-type": "application/json", **({"authorization": f"Bearer {shown}"} if shown else {})}
         async with httpx.AsyncClient(timeout=timeout, trust_env=False, verify=_trusted()) as http:
             for is_plain in dict.fromkeys((self._is_plain, True)):
                 body = self._body(messages, most_tokens, is_plain=is_plain)
-                request = http.build_request("POST", self.endpoint.address("chat/completions"), json=body)
-                request.headers.update(headers)
+                address = self.endpoint.address("chat/completions")
+                # In ASCII: nothing that a note holds can fail to be sent.
+                request = http.build_request("POST", address, content=json.dumps(body).encode(), headers=headers)
                 async with asyncio.timeout_at(heard.due):
                     response = await http.send(request, stream=True)
                 async with aclosing(response):

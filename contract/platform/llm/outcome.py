@@ -40,6 +40,7 @@ CUT_OFF: Final = Failed("stream_truncated", "the language model's answer was cut
 TOO_LONG: Final = Failed("upstream_error", "the language model's answer is too long", retryable=False)
 NO_SENSE: Final = Failed("upstream_error", "the language model sent something that is no answer", retryable=True)
 SAID_NOTHING: Final = Failed("upstream_error", "the language model said nothing", retryable=True)
+REPEATED: Final = Failed("upstream_error", "the language model repeated what it was told", retryable=False)
 NO_JSON: Final = Failed(
     "upstream_error", "the language model did not keep to the form it was asked for", retryable=True
 )

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from contract.platform.llm.client import MOST_TOKENS
 from contract.platform.llm.prompt import clean
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -137,13 +138,15 @@ class Task:
     """The list that grows, where there is more than a model can be shown at once."""
     ends: bool = False
     """Whether the end says more than the beginning, where not all can be shown."""
+    tokens: int = MOST_TOKENS
+    """So many at most: a model that does not find an end is stopped."""
 
 
 TASKS: Final[Mapping[str, Task]] = {
-    "classify_episode": Task(Episode, paths=10, each=True),
-    "entities": Task(Entities, paths=10, each=True),
-    "title": Task(Title, paths=10, each=True),
-    "digest": Task(Digest, paths=50),
+    "classify_episode": Task(Episode, paths=10, each=True, tokens=512),
+    "entities": Task(Entities, paths=10, each=True, tokens=1024),
+    "title": Task(Title, paths=10, each=True, tokens=512),
+    "digest": Task(Digest, paths=50, tokens=1024),
     "facts": Task(Facts, paths=10, messages=True, joins="facts"),
     "scenes": Task(Scenes, messages=True, joins="scenes"),
     "reflect": Task(Reflection, paths=10, messages=True, ends=True),
@@ -153,6 +156,8 @@ TASKS: Final[Mapping[str, Task]] = {
 
 def read(said: str, form: type[Form]) -> Form | None:
     """The result in what a model said: an object, perhaps with a fence or a sentence around it."""
+    # What a model thinks aloud before it answers may have braces in it too.
+    said = said.rpartition("</think>")[2]
     begin, end = said.find("{"), said.rfind("}")
     if not 0 <= begin < end:
         return None

@@ -136,24 +136,20 @@ class Nodes:
     def _killing(self, call: Call, path: str) -> Callable[[], Awaitable[object]]:
         return lambda: self._notes.keep(call, path, kill)
 
-    async def digest(self, call: Call, cluster_id: str) -> None:
-        """Write down what a cluster is about."""
+    async def digest(self, call: Call, cluster_id: str) -> tuple[Cluster, list[Node]]:
+        """Write down what a cluster is about, by rule; and which of its nodes were looked at for that."""
         cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
         nodes = await self._looked_at(call, cluster)
         await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
+        return cluster, nodes
 
-    async def tell_digests(self, call: Call, clusters: Sequence[str]) -> None:
-        """Let the platform's model say what these clusters are about, in front of what they hold."""
-        for cluster_id in clusters[:_TOLD]:
-            cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
-            nodes = await self._looked_at(call, cluster)
-            shown = [node.path for node in living(nodes)][:_SHOWN]
-            if len(shown) < 2:
-                continue
-            told = await self._notes.derive(call, "digest", paths=shown)
+    async def tell_digests(self, call: Call, digested: Sequence[tuple[Cluster, list[Node]]]) -> None:
+        """Let the platform's model say what clusters are about, in front of what they hold; if it has one."""
+        for cluster, nodes in digested[:_TOLD]:
+            told = await self._notes.derive(call, "digest", paths=[node.path for node in living(nodes)][:_SHOWN])
             if not told or not isinstance(summary := told[0].get("digest"), str):
                 return
-            await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes, summary[:_SUMMARY_LENGTH]))
+            await self._notes.keep(call, digest_path(cluster.id), digesting(cluster, nodes, summary[:_SUMMARY_LENGTH]))
 
 
 def located(known: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:

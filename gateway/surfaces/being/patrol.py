@@ -22,7 +22,7 @@ from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.exchanges import MOST_SCENES, Exchange, exchanges_of, messages_of, scene_of, scenes_in
 from gateway.surfaces.being.history import Fresh, History
 from gateway.surfaces.being.memory import node_of
-from gateway.surfaces.being.nodes import Nodes
+from gateway.surfaces.being.nodes import Nodes, living
 from gateway.surfaces.being.scenes import Scenes
 from gateway.surfaces.being.schema import Message, Scene
 
@@ -81,10 +81,10 @@ class Patrol:
         told = await self._notes.read_all(call, (entry.path for entry in waiting[:MOST]))
         made = await in_parallel([self._making(call, path, scene) for path, scene in told])
         clusters = sorted({paths.cluster_of(node_of(path, scene).themes) for path, scene in told})
-        for cluster in clusters:
-            await self._nodes.digest(call, cluster)
-        if clusters:
-            self._notes.later(call, "digests", partial(self._nodes.tell_digests, clusters=clusters))
+        digested = [await self._nodes.digest(call, cluster) for cluster in clusters]
+        # What one memory is about it says itself.
+        if several := [(cluster, nodes) for cluster, nodes in digested if len(living(nodes)) > 1]:
+            self._notes.later(call, "digests", partial(self._nodes.tell_digests, digested=several))
         # Last of all: as long as a scene is there, the next patrol does for it what this one could not.
         await in_parallel([self._putting_away(call, path) for path, _scene in told])
         return sum(made), len(waiting[MOST:])

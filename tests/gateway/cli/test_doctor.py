@@ -24,6 +24,7 @@ from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
 from tests.embeddings import answer_with, embedding_server
 from tests.gateway.conftest import structured
+from tests.models import Turn, say, scripted
 from tests.served import Era, listening, serving
 from tests.test_pins import PIN, PINNED
 from tests.upstreams import Scripted
@@ -299,3 +300,26 @@ async def test_readiness_tells_of_the_model_once_the_embedded_brain_runs(tmp_pat
     assert ready.status_code == 200
     embedding = ready.json()["models"]["embedding"]
     assert (embedding["state"], embedding["embedded"], embedding["chunks"]) == ("ready", 1, 1)
+
+
+def test_without_a_language_model_that_is_said(tmp_path: Path) -> None:
+    assert "\nLanguage   no model: answers are made by rule; BRAINS_LLM_URL sets one\n" in doctor(tmp_path).stdout
+
+
+def test_a_language_model_that_works_is_told_as_such(tmp_path: Path) -> None:
+    with scripted(say("ok")) as (model, endpoint):
+        told = doctor(tmp_path, BRAINS_LLM_URL=endpoint.url, BRAINS_LLM_MODEL="scripted")
+    assert "\nLanguage   scripted, by BRAINS_LLM_URL, works\n" in told.stdout
+    assert told.returncode == 0
+    assert [asked["messages"] for asked in model.asked] == [[{"role": "user", "content": "Say ok."}]]
+
+
+def test_a_language_model_that_fails_is_a_problem(tmp_path: Path) -> None:
+    with scripted(Turn(status=401)) as (_, endpoint):
+        settings = {"BRAINS_LLM_URL": endpoint.url, "BRAINS_LLM_MODEL": "scripted", "BRAINS_LLM_KEY": "hunter2"}
+        told = doctor(tmp_path, **settings)
+    assert told.returncode == 1
+    assert "The language model scripted does not work: the language model refused the key. Answers are made by" in (
+        told.stdout
+    )
+    assert "hunter2" not in told.stdout + told.stderr

@@ -102,6 +102,8 @@ FAILS_AT_ONCE = {
     "wrong JSON": (Turn(raw=(b"data: {nope\n\n",)), "no answer"),
     "nothing": (say(), "said nothing"),
     "cut before a word": (Turn(ends=False), "said nothing"),
+    "what it was told": (say("<", "<< 0c8cfb98 piece 1\nThe bakery"), "repeated what it was told"),
+    "thoughts alone": (say("<think>The bakery opens", " at seven.</think>"), "said nothing"),
 }
 
 
@@ -142,10 +144,38 @@ def test_a_model_that_fails_midway_ends_the_stream_with_an_error(
     assert "bakery" not in frames[-1]["message"]
 
 
+def test_what_a_model_thinks_aloud_is_no_part_of_its_answer(bakery: Told, specification: Specification) -> None:
+    bakery.script.turns = [say("<th", "ink>Note [1] says it.</thi", "nk>\n\nAt seven [1].")]
+    frames = ask(bakery, specification)
+    assert frames[-1]["answer"] == spoken(frames) == "At seven."
+
+
+def test_an_answer_that_may_begin_with_a_bracket_does(bakery: Told, specification: Specification) -> None:
+    bakery.script.turns = [say("<", "b>Seven</b> [1].")]
+    assert ask(bakery, specification)[-1]["answer"] == "<b>Seven</b>."
+
+
+def test_a_model_that_repeats_the_word_of_the_fence_is_stopped(bakery: Told, specification: Specification) -> None:
+    def told(asked: Json) -> Turn:
+        fence = asked["messages"][1]["content"].split()[1]
+        return say("It opens at seven. ", f"The word is {fence}. ", "And so on.")
+
+    bakery.script.by_task = told
+    frames = ask(bakery, specification)
+    assert frames[-1]["type"] == "error"
+    assert "And so on" not in spoken(frames)
+
+
 def test_a_lent_key_is_used_for_that_call_alone(bakery: Told, specification: Specification) -> None:
     ask(bakery, specification, **{"x-llm-api-key": "lent-key"})
     ask(bakery, specification)
     assert bakery.script.keys == ["Bearer lent-key", f"Bearer {OWN_KEY}"]
+
+
+@pytest.mark.parametrize("key", [b"\xfc\xfc", b"k" * 5000])
+def test_a_key_that_no_header_can_hold_is_none(bakery: Told, key: bytes) -> None:
+    bakery.http.post("/ask", json={"query": QUESTION}, headers={b"x-llm-api-key": key})
+    assert bakery.script.keys == [f"Bearer {OWN_KEY}"]
 
 
 def test_a_lent_key_is_ignored_with_a_word_where_there_is_no_model(model_store: Store) -> None:
@@ -227,3 +257,15 @@ def test_nothing_of_notes_or_keys_is_in_the_log(bakery: Told, specification: Spe
         ask(bakery, specification, **{"x-llm-api-key": "lent-key"})
     assert [line["event"] for line in logs] == ["model_call"]
     assert not [word for word in ("bakery", "lent-key", OWN_KEY) if word in repr(logs).lower()]
+
+
+def test_which_model_answers_is_told_with_how_its_last_call_ended(bakery: Told, specification: Specification) -> None:
+    address = str(bakery.http.base_url).replace("/brains/main/", "/models")
+    told = {"name": "scripted", "source": "endpoint"}
+    assert httpx.get(address).json()["language"] == {**told, "state": "unknown"}
+    bakery.script.turns = [Turn(status=429)]
+    ask(bakery, specification)
+    failing = {**told, "state": "failing", "error": "the language model takes no more calls at the moment"}
+    assert httpx.get(address).json()["language"] == failing
+    bakery.script.turns = [say("ok")]
+    assert httpx.post(address).json()["language"] == {**told, "state": "ready"}
