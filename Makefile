@@ -29,7 +29,7 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
 	@TIER=quick $(TIERED) -n auto $(ARGS)
 
-test: $(STAMP) ## Set up, then run what a change should pass, in six minutes
+test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
 	@TIER=test $(TIERED) $(ARGS)
 
 test-all: $(STAMP) ## Every test that needs Python alone, in seventeen minutes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import calls, chart, listing, machine, memory, report, search, stdio, streams, workers
+from bench import calls, chart, listing, machine, memory, report, search, stdio, streams, workers, writes
 from bench.processes import Machine
 from bench.quiet import Quiet
 from bench.report import Ran
@@ -27,6 +27,7 @@ SECTIONS: dict[str, Callable[[Sizes, Path], Section]] = {
     "memory": memory.measure,
     "requests": memory.requests,
     "search": search.measure,
+    "writes": writes.measure,
     "listing": listing.measure,
     "definitions": stdio.definitions,
 }

@@ -19,6 +19,7 @@ class Sizes:
     stdio_runs: int
     chunks: int
     queries: int
+    writes: int
     quiet: Quiet = field(default_factory=Quiet, compare=False)
 
 
@@ -34,6 +35,7 @@ QUICK = Sizes(
     stdio_runs=7,
     chunks=100_000,
     queries=100,
+    writes=300,
 )
 FULL = Sizes(
     name="full",
@@ -47,4 +49,5 @@ FULL = Sizes(
     stdio_runs=15,
     chunks=100_000,
     queries=400,
+    writes=1_000,
 )

@@ -1,21 +1,29 @@
 """What all tests share: an environment of their own."""
 
+import json
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from jsonschema import Draft202012Validator
 
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.tiers import by_tier
+from tests.tiers import pytest_collection as pytest_collection
+from tests.tiers import pytest_collection_finish as pytest_collection_finish
 from tests.tiers import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.tiers import pytest_ignore_collect as pytest_ignore_collect
 
-# Of every property, so many examples; those that say a number themselves say it by tier too.
-settings.register_profile("tier", max_examples=by_tier(25, 100, 1000))
+# Of every property, so many examples; those that say a number themselves say it by tier too. That examples are made
+# slowly says that the machine has much else to do.
+settings.register_profile(
+    "tier", max_examples=by_tier(25, 100, 1000), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
 settings.load_profile("tier")
 
 # Before anything imports FastMCP: its own logging would be set up at import.
@@ -31,6 +39,22 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("BRAINS_", "JB_", "JBMCP_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _schemas_checked_once() -> Iterator[None]:
+    """Each client checks the schema of each tool it calls, which takes 20 ms of CPU. They are the same few schemas."""
+    check, good = Draft202012Validator.check_schema, set[str]()
+
+    def check_once(schema: Any, *options: Any, **more: Any) -> None:
+        text = json.dumps([schema, repr((options, more))], sort_keys=True)
+        if text not in good:
+            check(schema, *options, **more)
+            good.add(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", check_once)
+        yield
 
 
 @pytest.fixture

@@ -49,9 +49,14 @@ def module_of(path: Path) -> str:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(path: Path) -> tuple[str, ...]:
     found: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -104,7 +109,7 @@ def test_no_module_of_http_names_a_surface() -> None:
     offending = [
         f"{module_of(path)}: {node.value!r}"
         for path in sorted((ROOT / "gateway" / "http").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and node.value in SURFACES
     ]
     assert offending == []
@@ -126,7 +131,7 @@ def test_pieces_stay_small() -> None:
         source = path.read_text(encoding="utf-8")
         if source.count("\n") > MODULE_LINES:
             offending.append(f"{module_of(path)}: {source.count(chr(10))} lines")
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > FUNCTION_LINES:
@@ -137,8 +142,8 @@ def test_pieces_stay_small() -> None:
 def test_every_module_says_what_lives_there() -> None:
     offending = []
     for path in SOURCES:
-        if source := path.read_text(encoding="utf-8").strip():
-            docstring = ast.get_docstring(ast.parse(source)) or ""
+        if path.read_text(encoding="utf-8").strip():
+            docstring = ast.get_docstring(tree_of(path)) or ""
             if not docstring.partition("\n")[0].endswith((".", ":")):
                 offending.append(module_of(path))
     assert offending == []

@@ -33,6 +33,7 @@ NOT_IMPORTED = {
     "ruff": "a command",
     "types-pyyaml": "mypy",
     "uvloop": "uvicorn, which is told its name",
+    "wordllama": "contract.platform.meaning.offline, which reads its files",
 }
 
 # A library -> the private names of it that are used, and the modules that may use them.

@@ -22,7 +22,7 @@ def found() -> Found:
     return regexes.in_tree("gateway", "contract")
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_no_pattern_takes_more_than_linear_time(found: Found) -> None:
     assert set(found.unread) == OF_CASES, "a pattern that is made at run time cannot be looked at here"
     assert [slow for used in found.used if (slow := regexes.slowest(used)) is not None] == []

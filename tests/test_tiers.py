@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests import times
-from tests.tiers import QUICK, TESTS, Tier, chosen, is_left_out
+from tests.tiers import CASES, QUICK, TESTS, Tier, chosen, is_left_out
 from tests.times import Timed
 
 ROOT = TESTS.parent
@@ -28,13 +28,15 @@ PLAIN = Marked("a.py::test_plain")
 SLOW = Marked("a.py::test_slow", pytest.mark.slow)
 NOT_QUICK = Marked("a.py::test_not_quick", pytest.mark.not_quick)
 NIGHTLY = Marked("a.py::test_nightly", pytest.mark.nightly)
-CASES = [Marked(f"a.py::test_cases[{n}]", pytest.mark.sampled(3)) for n in range(7)]
+SAMPLED = [Marked(f"a.py::test_cases[{n}]", pytest.mark.sampled(3)) for n in range(7)]
 # The first of its cases is not for `make quick`: the others are counted as if it were.
 MIXED = [
     Marked(f"a.py::test_mixed[{n}]", pytest.mark.sampled(2), *([pytest.mark.not_quick] if n == 0 else []))
     for n in range(4)
 ]
-ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *CASES, *MIXED]
+# Of two parameters, one with four values.
+MANY = [Marked(f"a.py::test_many[{n}-{n % 4}]") for n in range(10 * CASES[Tier.test])]
+ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *SAMPLED, *MIXED, *MANY]
 
 
 def in_tier(tier: Tier) -> list[Any]:
@@ -42,11 +44,19 @@ def in_tier(tier: Tier) -> list[Any]:
 
 
 def test_quick_leaves_out_what_is_marked_so_and_takes_every_nth_case() -> None:
-    assert in_tier(Tier.quick) == [PLAIN, *CASES[::3], MIXED[2]]
+    assert [item for item in in_tier(Tier.quick) if item not in MANY] == [PLAIN, *SAMPLED[::3], MIXED[2]]
+
+
+@pytest.mark.parametrize("tier", CASES)
+def test_of_many_cases_a_few_are_taken_in_their_order_and_of_every_value(tier: Tier) -> None:
+    few = [item for item in in_tier(tier) if item in MANY]
+    assert len(few) == CASES[tier]
+    assert few == [item for item in MANY if item in few]
+    assert {item.nodeid[-2] for item in few} == set("0123")
 
 
 def test_test_leaves_out_what_is_slow_and_takes_every_nth_case() -> None:
-    assert in_tier(Tier.test) == [PLAIN, NOT_QUICK, *CASES[::3], *MIXED[::2]]
+    assert [item for item in in_tier(Tier.test) if item not in MANY] == [PLAIN, NOT_QUICK, *SAMPLED[::3], *MIXED[::2]]
 
 
 @pytest.mark.parametrize("tier", [Tier.all, Tier.nightly])
@@ -68,6 +78,13 @@ def test_quick_looks_into_its_directories_and_no_others() -> None:
     assert not is_left_out(Tier.quick, TESTS / "gateway" / "upstream" / "wire" / "test_any.py")
     assert is_left_out(Tier.quick, TESTS / "faults")
     assert is_left_out(Tier.quick, TESTS / "gateway" / "test_processes.py")
+
+
+def test_a_file_that_is_marked_as_a_whole_is_not_imported_for_quick() -> None:
+    marked = TESTS / "gateway" / "brain" / "test_limits.py"
+    assert is_left_out(Tier.quick, marked)
+    assert not is_left_out(Tier.test, marked)
+    assert not is_left_out(Tier.quick, TESTS / "gateway" / "brain" / "test_brain.py")
 
 
 def test_make_names_every_tier_and_the_build_runs_all_of_python_and_the_peers() -> None:

@@ -3,18 +3,24 @@
 `make` names the tier in TIER; who calls pytest by hand gets `all`. Four markers say what a tier leaves out:
 
 - `slow`: not in `make quick` and `make test`.
-- `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK.
+- `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK. A file that is marked
+  as a whole is not even imported.
 - `nightly`: only in `make nightly`, and in `make test-frameworks`, which has the tests of that kind alone.
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
+
+A test costs some milliseconds whatever it does. Of the cases of one function, `make quick` and `make test` therefore
+run no more than CASES says.
 
 What a tier leaves out is deselected, never skipped: a skipped test reads as if it had been run.
 """
 
+import gc
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from enum import IntEnum
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -44,6 +50,10 @@ class Tier(IntEnum):
     nightly = 4
 
 
+# The smaller number is of the smaller tier, so that what `make quick` runs is in `make test` too.
+CASES = {Tier.quick: 8, Tier.test: 48}
+# As a line of its own: the mark of a whole file.
+NOT_QUICK = "\npytestmark = pytest.mark.not_quick\n"
 TIER = Tier[os.environ.get("TIER") or "all"]
 
 
@@ -64,7 +74,9 @@ def is_left_out(tier: Tier, path: Path) -> bool:
     if tier > Tier.quick:
         return False
     here = path.relative_to(TESTS)
-    return not any(here.is_relative_to(quick) or Path(quick).is_relative_to(here) for quick in QUICK)
+    if not any(here.is_relative_to(quick) or Path(quick).is_relative_to(here) for quick in QUICK):
+        return True
+    return path.suffix == ".py" and path.is_file() and NOT_QUICK in path.read_text(encoding="utf-8")
 
 
 def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
@@ -85,13 +97,35 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
         seen[function] += 1
         if is_sample and not (tier is Tier.quick and item.get_closest_marker("not_quick")):
             kept.append(item)
-    return kept
+    return few_of_each(kept, CASES[tier])
+
+
+def few_of_each(items: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """So many cases of each function: always the same, and mixed, so that no value of a parameter is left out."""
+    cases = defaultdict[str, list[str]](list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item.nodeid)
+    kept = {
+        nodeid for all_ in cases.values() for nodeid in sorted(all_, key=lambda nodeid: crc32(nodeid.encode()))[:most]
+    }
+    return [item for item in items if item.nodeid in kept]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Of pytest: what is left out as a whole is not looked into. It asks others where this is None."""
     inside = collection_path != TESTS and collection_path.is_relative_to(TESTS)
     return True if inside and is_left_out(TIER, collection_path) else None
+
+
+def pytest_collection() -> None:
+    """Of pytest: what is collected stays until the end. To look for garbage among it takes a second of each worker."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Of pytest: nor is there any among it later."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 import errno
 import hmac
 import logging
+import math
 import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -15,10 +16,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from contract.platform.api import ask, brains, documents, events, ingest, search, sessions, stages
+from contract.platform.api import ask, brains, derive, documents, events, ingest, models, search, sessions, stages
 from contract.platform.api.call import Endpoint, Platform, in_brain
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
+from contract.platform.llm.client import Chat
+from contract.platform.llm.work import Work
+from contract.platform.models import ModelEndpoint
 from contract.platform.refusal import STATUS_BY_CODE, Refused
 from contract.platform.store import Store
 
@@ -42,6 +46,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
     """Every path with its methods. The order within a path is the order of its Allow header."""
     table: dict[str, dict[str, Endpoint]] = {
         "/healthz": {"GET": healthz},
+        "/v1/models": {"GET": models.models, "POST": models.try_models},
         "/v1/brains": {"GET": brains.list_brains, "POST": brains.create_brain},
         BRAIN: {"GET": in_brain(brains.get_brain), "DELETE": in_brain(brains.delete_brain)},
         f"{BRAIN}/documents": {
@@ -66,6 +71,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
         f"{SESSION}/recall": {"POST": in_brain(sessions.recall)},
         f"{BRAIN}/consolidate": {"POST": in_brain(stages.consolidate)},
         f"{BRAIN}/compile": {"POST": in_brain(stages.compile_brain)},
+        f"{BRAIN}/derive": {"POST": in_brain(derive.derive)},
     }
     if with_fetch:
         table[f"{BRAIN}/documents/ingest/url"] = {"POST": in_brain(ingest.ingest_url)}
@@ -73,11 +79,17 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
 
 
 def create_app(
-    store: Store, *, token: str | None, fetch: Fetch | None = None, convert: Convert | None = None
+    store: Store,
+    *,
+    token: str | None,
+    fetch: Fetch | None = None,
+    convert: Convert | None = None,
+    llm: ModelEndpoint | None = None,
 ) -> Starlette:
     """The platform as an ASGI application; whoever opened the store closes it.
 
-    Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone.
+    Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone. Without `llm` it
+    answers and derives by rule.
     """
     app = Starlette(
         routes=[Route(path, Methods(table)) for path, table in endpoints(with_fetch=fetch is not None).items()],
@@ -93,7 +105,8 @@ def create_app(
     )
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
-    app.state.platform = Platform(store, fetch, convert)
+    chat = None if llm is None else Chat(llm)
+    app.state.platform = Platform(store, fetch, convert, chat, None if chat is None else Work(store.backlog, chat))
     return app
 
 
@@ -144,7 +157,8 @@ def problem(code: str, detail: str, headers: Mapping[str, str] | None = None) ->
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return problem(error.code, error.detail, HEADERS_BY_CODE.get(error.code))
+    told = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
+    return problem(error.code, error.detail, {**HEADERS_BY_CODE.get(error.code, {}), **told})
 
 
 async def _failed_to_store(request: Request, error: Exception) -> Response:

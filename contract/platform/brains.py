@@ -80,6 +80,12 @@ def _known_as(connection: sqlite3.Connection, reference: str, caller: Caller) ->
     return [brain for brain in (Brain(*row) for row in rows) if brain.is_seen_by(caller)]
 
 
+def numbered(connection: sqlite3.Connection, n: int) -> Brain | None:
+    """A brain by its number in the file, if it is still there."""
+    row = connection.execute(f"SELECT {COLUMNS} FROM brains WHERE n = ?", (n,)).fetchone()
+    return None if row is None else Brain(*row)
+
+
 def missing(reference: str) -> Refused:
     return Refused("not_found", f"brain not found: {reference}")
 

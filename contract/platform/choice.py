@@ -16,10 +16,12 @@ from contract.platform.search import Found, Hit
 # How near each of these sentences is to a query, from 0 to 1.
 Closeness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
 
-# Chosen by `python -m bench.answers`: a hit below the first score has next to nothing to do with the query. Up to the
+# Chosen by `python -m bench.answers`. A hit below the first score has next to nothing to do with the query. Up to the
 # second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
-# is a single sentence, or if more than one thing is asked; beyond, it may have been found by its meaning.
+# is a single sentence, or if more than one thing is asked.
 WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.5, 0.45, 0.33
+# A note that means as much as this needs no words of the question: it is as near as what is related usually is.
+MEANT: Final = 0.5
 # Words that a question asks with, and that say little of what it is about, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
@@ -178,7 +180,7 @@ class Reader:
         """Whether a note has to do with what is asked, and not only with how it is asked."""
         if self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits):
             return False
-        if note.best.score >= STRONG or not self._subject:
+        if note.best.score >= STRONG or (note.best.semantic or 0.0) >= MEANT or not self._subject:
             return True
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
         is_short = len(note.units) == 1

@@ -10,11 +10,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from contract.platform.meaning.embedder import Embedder
+
 BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
 BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 PRAGMAS: Final = (
@@ -32,19 +34,32 @@ class StoreUnavailable(Exception):
     """The data directory cannot be used; the message is one sentence for the person who started the server."""
 
 
+class Connection(sqlite3.Connection):
+    """A connection that knows what makes the vectors of what is written through it, if that is done at once."""
+
+    embedder: Embedder | None = None
+
+
 class Database:
     """Lends pooled connections: any number read at once, one writes."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, embedder: Embedder | None = None) -> None:
         self._file = file
+        self.embedder = embedder
+        # Called after each transaction: whoever has work to do then sets it.
+        self.written: Callable[[], None] = lambda: None
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
         # Threads of one process queue here, so that SQLite's polling only settles what is between processes.
         self._write_turn = threading.Lock()
 
     @classmethod
-    def open(cls, data_dir: Path, complete: Callable[[sqlite3.Connection, int], None]) -> "Database":
+    def open(
+        cls, data_dir: Path, complete: Callable[[sqlite3.Connection, int], None], embedder: Embedder | None = None
+    ) -> "Database":
         """Open or make the file; `complete` fills a new one, whose version is 0, and one of an older version.
+
+        With an embedder, whatever is written gets its vectors in the same transaction.
 
         Raises: StoreUnavailable.
         """
@@ -53,8 +68,10 @@ class Database:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
             file.chmod(0o600)
-            database = cls(file)
+            database = cls(file, embedder)
             with closing(database._connect()) as connection:
+                # Everybody waits for a migration: vectors of what it indexes are made later.
+                connection.embedder = None
                 _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
                 # A table that is made anew is dropped once, and what refers to it must not go with it.
                 connection.execute("PRAGMA foreign_keys = OFF")
@@ -80,12 +97,14 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, announced: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction: everything in the block is durable when it ends, or nothing is."""
         with self._write_turn, self._lent() as connection:
             _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
             yield connection
             connection.execute("COMMIT")
+        if announced:
+            self.written()
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
@@ -109,10 +128,16 @@ class Database:
         else:
             self._idle.append(connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         connection = sqlite3.connect(
-            self._file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+            self._file,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=Connection,
         )
+        connection.embedder = self.embedder
         connection.row_factory = sqlite3.Row
         try:
             for pragma in PRAGMAS:
@@ -121,6 +146,10 @@ class Database:
             connection.close()
             raise
         return connection
+
+
+def embedder_of(connection: sqlite3.Connection) -> Embedder | None:
+    return connection.embedder if isinstance(connection, Connection) else None
 
 
 def _patiently(step: Callable[[], object]) -> None:
@@ -148,8 +177,12 @@ def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connect
         _execute(connection, "changes.sql")
     if version < 3:
         _execute(connection, "visibility.sql")
+    if version < 4:
+        _execute(connection, "meaning.sql")
     if version < SCHEMA_VERSION:
         complete(connection, version)
+    # It changes nothing of what was there before, so that a file with it is of no other version.
+    _execute(connection, "work.sql")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
 

@@ -9,7 +9,9 @@ from typing import Final
 
 from contract.platform import changes, index, markdown, names
 from contract.platform.brains import Brain
+from contract.platform.database import embedder_of
 from contract.platform.index import Made
+from contract.platform.meaning.embedder import Embedder
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject, Scalar, now
 
@@ -86,18 +88,18 @@ def content(connection: sqlite3.Connection, document: int) -> bytes:
     return bytes(connection.execute("SELECT content FROM bodies WHERE document = ?", (document,)).fetchone()[0])
 
 
-def prepare(draft: Draft) -> Prepared:
+def prepare(draft: Draft, embedder: Embedder | None = None) -> Prepared:
     if len(draft.content) > LARGEST_DOCUMENT:
         raise Refused("payload_too_large", f"a document may hold at most {LARGEST_DOCUMENT} bytes")
     text = draft.content.decode("utf-8", "replace")
     title = draft.title or markdown.title_of(text, otherwise=names.stem(draft.path))
-    made = index.make(draft.path, title, draft.metadata, text)
+    made = index.make(draft.path, title, draft.metadata, text, embedder)
     return Prepared(draft, title, hashlib.sha256(draft.content).hexdigest(), made)
 
 
 def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared) -> sqlite3.Row:
     """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
-    prepared = prepare(given) if isinstance(given, Draft) else given
+    prepared = prepare(given, embedder_of(connection)) if isinstance(given, Draft) else given
     draft, moment = prepared.draft, now()
     is_new = find(connection, brain, draft.path) is None
     connection.execute(
@@ -143,11 +145,11 @@ def read_endings(connection: sqlite3.Connection) -> None:
     ).fetchall()
     for row in rows:
         text = bytes(row["content"]).decode("utf-8", "replace")
-        index.replace(connection, row["brain"], row, _make_index(row, row["path"], text))
+        index.replace(connection, row["brain"], row, _make_index(connection, row, row["path"], text))
 
 
-def _make_index(row: sqlite3.Row, path: str, text: str) -> Made | None:
-    return index.make(path, row["title"], json.loads(row["metadata"]), text)
+def _make_index(connection: sqlite3.Connection, row: sqlite3.Row, path: str, text: str) -> Made | None:
+    return index.make(path, row["title"], json.loads(row["metadata"]), text, embedder_of(connection))
 
 
 def append(connection: sqlite3.Connection, brain: Brain, path: str, addition: bytes) -> None:
@@ -187,5 +189,5 @@ def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> No
     connection.execute("UPDATE documents SET path = ?, updated_at = ? WHERE n = ?", (to, now(), row["n"]))
     if names.is_indexed(path) != names.is_indexed(to):
         text = content(connection, row["n"]).decode("utf-8", "replace")
-        index.replace(connection, brain.n, row, _make_index(row, to, text))
+        index.replace(connection, brain.n, row, _make_index(connection, row, to, text))
     changes.note(connection, brain.n, "renamed", to, old_path=path)

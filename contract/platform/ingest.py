@@ -12,6 +12,7 @@ from contract.platform.brains import Brain
 from contract.platform.convert import Converted
 from contract.platform.database import Database
 from contract.platform.documents import Draft
+from contract.platform.meaning import vectors
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject, Scalar
 
@@ -70,7 +71,7 @@ class Intake:
             return _known(connection, brain, original)
 
     def store(self, brain: Brain, original: Original, converted: Converted, kind: str) -> JsonObject:
-        prepared = documents.prepare(_draft(original, converted, kind))
+        prepared = documents.prepare(_draft(original, converted, kind), self._database.embedder)
         with self._database.writing() as connection:
             # Someone else may have ingested the same bytes while these were being converted.
             known = _known(connection, brain, original)
@@ -113,7 +114,7 @@ def _answer(
         "path": row["path"],
         "hash": original.sha256,
         "chunk_count": index.chunk_count(connection, row["n"]),
-        "embedded_count": 0,
+        "embedded_count": vectors.count_of(connection, row["n"]),
         "reused": reused,
         **({"source_url": original.source_url} if original.source_url else {}),
     }

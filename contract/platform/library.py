@@ -10,6 +10,8 @@ from contract.platform import changes, documents, extract, names
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft, Prepared
+from contract.platform.llm.backlog import ForModel
+from contract.platform.meaning.embedder import Embedder
 from contract.platform.refusal import Refused
 from contract.platform.wire import JsonObject
 
@@ -28,24 +30,27 @@ class Library:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, brain: Brain, draft: Draft) -> JsonObject:
-        """Store a new document, and what a transcript says.
+    def create(self, brain: Brain, draft: Draft, for_model: ForModel | None = None) -> JsonObject:
+        """Store a new document, and what a transcript says; a model is to look at that too, where there is one.
 
         Raises: Refused, when the path is taken.
         """
         # A transcript may be long, and the write lock is everyone's.
         transcript = draft.content.decode() if draft.source == "extract" else ""
         facts = list(extract.facts(extract.said_by_users(transcript)))
-        prepared = documents.prepare(draft)
+        prepared = documents.prepare(draft, self._database.embedder)
         with self._database.writing() as connection:
             if documents.find(connection, brain, draft.path) is not None:
                 raise Refused("conflict", f"document already exists: {draft.path}")
             row = documents.write(connection, brain, prepared)
             extract.remember(connection, brain, facts, {"extracted_from": draft.path}, names.tree(draft.path))
+            if for_model is not None and transcript:
+                tree = names.tree(draft.path)
+                for_model.note(connection, brain, "transcript", draft.path, tree, len(transcript))
             return documents.record(brain, row)
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:
-        prepared = documents.prepare(Draft(path, content))
+        prepared = documents.prepare(Draft(path, content), self._database.embedder)
         with self._database.writing() as connection:
             documents.write(connection, brain, prepared)
 
@@ -63,7 +68,7 @@ class Library:
 
     def batch(self, brain: Brain, operations: Sequence[Operation], reason: str | None = None) -> int:
         """Apply all operations in order, or none of them; the reason is told to those who listen."""
-        written = [_prepared(operation) for operation in operations]
+        written = [_prepared(operation, self._database.embedder) for operation in operations]
         with self._database.writing() as connection:
             before = changes.latest(connection)
             for operation, prepared in zip(operations, written, strict=True):
@@ -108,8 +113,10 @@ class Library:
         ]
 
 
-def _prepared(operation: Operation) -> Prepared | None:
-    return documents.prepare(Draft(operation.path, operation.content)) if operation.type == "write" else None
+def _prepared(operation: Operation, embedder: Embedder | None) -> Prepared | None:
+    if operation.type != "write":
+        return None
+    return documents.prepare(Draft(operation.path, operation.content), embedder)
 
 
 def _apply(connection: sqlite3.Connection, brain: Brain, operation: Operation, prepared: Prepared | None) -> None:

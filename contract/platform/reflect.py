@@ -45,6 +45,14 @@ class Reflection:
         return {"outcome": self.outcome, "should_record_episode": self.should_record_episode, **feedback}
 
 
+@dataclass(frozen=True, slots=True)
+class ByModel:
+    """What a language model made of so many turns."""
+
+    turns: int
+    reflection: Reflection
+
+
 def reflect(turns: Sequence[Turn]) -> Reflection:
     users = [turn.content for turn in turns if turn.role == "user"]
     replies = [turn.content for turn in turns if turn.role == "assistant"]

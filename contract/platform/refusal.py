@@ -15,7 +15,10 @@ STATUS_BY_CODE: Final = {
     "confirmation_required": 428,
     "rate_limited": 429,
     "internal_error": 500,
+    "not_implemented": 501,
     "fetch_failed": 502,
+    "model_failed": 502,
+    "model_timeout": 504,
     "insufficient_storage": 507,
 }
 
@@ -23,10 +26,12 @@ STATUS_BY_CODE: Final = {
 class Refused(Exception):
     """A request the platform understood and turned down; `detail` is a sentence for the caller."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, *, retry_after: float | None = None) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
+        self.retry_after = retry_after
+        """Seconds, where it is known when to try again."""
 
 
 def invalid(detail: str) -> Refused:

@@ -3,17 +3,22 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias, get_args
 
 from contract.platform import index, names, query, words
 from contract.platform.brains import Brain
 from contract.platform.documents import document_id
+from contract.platform.meaning import fusion
+from contract.platform.meaning.service import Sought
 from contract.platform.query import Filters, Term
 from contract.platform.wire import JsonObject, Scalar
 
 Sort: TypeAlias = Literal["relevance", "recency", "relevance_then_recency"]
+# By words and meaning, or by words alone: where vectors are still being made, or no model can be asked.
+Method: TypeAlias = Literal["hybrid", "keyword"]
 SORTS: Final[dict[str, Sort]] = {sort: sort for sort in get_args(Sort)}
 
 # Ranking costs SQLite some 3 µs a row, so no more rows than this are ranked: the newest ones, if there are more.
@@ -26,7 +31,8 @@ POOL: Final = 40
 SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
 HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
 RECIPROCAL_OFFSET: Final = 60
-
+# No hit has nothing to do with the query, and none is all there is to say.
+LEAST_SCORE, GREATEST_SCORE = 0.000001, 0.999999
 
 _BEGINS: Final = "substr(d.path, 1, length(?)) = ?"
 
@@ -48,6 +54,11 @@ EVERYWHERE: Final = Folders()
 
 @dataclass(frozen=True, slots=True)
 class Hit:
+    """A chunk that was found. Its scores are how well it answers, from 0 to 1: by its words, by what it means, by both.
+
+    `semantic` is None where nothing is known of what it means.
+    """
+
     score: float
     path: str
     title: str
@@ -57,10 +68,14 @@ class Hit:
     chunk_id: str
     metadata: dict[str, Scalar]
     updated_at: str
+    keyword: float = 0.0
+    semantic: float | None = None
+    chunk: int = 0
 
     def record(self, brain: Brain, terms: Sequence[Term]) -> JsonObject:
         return {
             "score": self.score,
+            "component_scores": self._components(),
             "path": self.path,
             "content": self.text,
             "brain_id": brain.id,
@@ -72,13 +87,17 @@ class Hit:
             "updated_at": self.updated_at,
         }
 
+    def _components(self) -> JsonObject:
+        return {"keyword": self.keyword, **({} if self.semantic is None else {"semantic": self.semantic})}
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits in order, with the terms they were found by."""
+    """Hits in order, with the terms they were found by, and whether meaning had a say."""
 
     hits: list[Hit]
     terms: list[Term]
+    method: Method = "keyword"
 
     def records(self, brain: Brain) -> list[JsonObject]:
         return [hit.record(brain, self.terms) for hit in self.hits]
@@ -92,13 +111,27 @@ def search(
     *,
     sort: Sort = "relevance",
     folders: Folders = EVERYWHERE,
+    sought: Sought | None = None,
 ) -> Found:
     """The best chunks for a query, from what lies in these folders and has not expired."""
     filters = _filters(connection, brain, folders)
     terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
-    hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
-    return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms)
+    near = None
+    if sought is not None:
+        near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
+    if near is None:
+        hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
+        return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms)
+    chunks = list(dict.fromkeys([*rows, *near]))
+    hits = _fused([_hit(brain, row, terms) for row in _fetch(connection, brain, chunks)], near)
+    return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms, "hybrid")
+
+
+def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
+    """The hits with scores by words and meaning."""
+    scores = fusion.fuse([(hit.keyword, near.get(hit.chunk)) for hit in hits])
+    return [replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)]
 
 
 def _without_repeats(hits: list[Hit]) -> list[Hit]:
@@ -200,7 +233,7 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
     marks = ", ".join("?" * len(rows))
     return connection.execute(
         f"""
-        SELECT w.title AS heading, w.tags, w.text, c.ordinal, d.title, d.path, d.metadata, d.updated_at
+        SELECT c.n, w.title AS heading, w.tags, w.text, c.ordinal, d.title, d.path, d.metadata, d.updated_at
         FROM {index.table(brain.n)} AS w CROSS JOIN chunks AS c ON c.n = w.rowid
         CROSS JOIN documents AS d ON d.n = c.document WHERE w.rowid IN ({marks})
         """,
@@ -210,8 +243,9 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
 
 def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
     document = document_id(brain, row["path"])
+    keyword = _score((row["heading"], row["tags"], row["text"]), terms)
     return Hit(
-        score=_score((row["heading"], row["tags"], row["text"]), terms),
+        score=max(keyword, LEAST_SCORE),
         path=row["path"],
         title=row["title"],
         text=row["text"],
@@ -220,11 +254,13 @@ def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
         chunk_id=names.identifier("chk", document, row["ordinal"], row["text"]),
         metadata=json.loads(row["metadata"]),
         updated_at=row["updated_at"],
+        keyword=keyword,
+        chunk=row["n"],
     )
 
 
 def _score(texts: tuple[str, str, str], terms: list[Term]) -> float:
-    """BM25 over all terms, scaled by what a text full of every term would get: above 0, below 1."""
+    """BM25 over all terms, scaled by what a text full of every term would get: below 1, and 0 if it has none."""
     keys = {term.key for term in terms}
     columns = [(text, *words.tally(text, keys)) for text in texts]
     length = 1 - LENGTH_SHARE + LENGTH_SHARE * columns[-1][2] / USUAL_LENGTH
@@ -233,7 +269,9 @@ def _score(texts: tuple[str, str, str], terms: list[Term]) -> float:
         weighted = zip(index.COLUMN_WEIGHTS, columns, strict=False)
         frequency = sum(weight * term.count_in(text, stems) for weight, (text, stems, _) in weighted)
         total += term.weight * frequency / (frequency + SATURATION * length)
-    return min(max(round(total / sum(term.weight for term in terms), 6), 0.000001), 0.999999)
+    if not total:
+        return 0.0
+    return min(max(round(total / sum(term.weight for term in terms), 6), LEAST_SCORE), GREATEST_SCORE)
 
 
 def highlights(text: str, terms: Sequence[Term]) -> list[str]:
@@ -264,12 +302,18 @@ def _word_boundary(text: str, place: int, inner: int) -> int:
 
 
 def blended(primary: Found, context: Found, top_k: int) -> Found:
-    """Two results merged by reciprocal rank, the context counting half."""
+    """Two results merged by reciprocal rank, the context counting half; scores still say how well a hit answers."""
     hits = {hit.chunk_id: hit for hit in [*context.hits, *primary.hits]}
-    scores = dict.fromkeys(hits, 0.0)
+    ranks, scores = dict.fromkeys(hits, 0.0), dict.fromkeys(hits, 0.0)
     for found, weight in ((primary, 1.0), (context, 0.5)):
         for rank, hit in enumerate(found.hits, start=1):
-            scores[hit.chunk_id] += weight / (RECIPROCAL_OFFSET + rank)
-    best = 1.5 / RECIPROCAL_OFFSET
-    merged = [replace(hit, score=round(scores[key] / best, 6)) for key, hit in hits.items()]
-    return Found(_ordered(merged, "relevance")[:top_k], [*primary.terms, *context.terms])
+            ranks[hit.chunk_id] += weight / (RECIPROCAL_OFFSET + rank)
+            scores[hit.chunk_id] = max(scores[hit.chunk_id], weight * hit.score)
+    order = sorted(hits, key=lambda key: (-ranks[key], hits[key].path, hits[key].ordinal))[:top_k]
+    # What the conversation puts before another hit answers no less than that does.
+    best_below = list(accumulate((scores[key] for key in reversed(order)), max))[::-1]
+    merged = [
+        replace(hits[key], score=max(round(score, 6), LEAST_SCORE))
+        for key, score in zip(order, best_below, strict=True)
+    ]
+    return Found(merged, [*primary.terms, *context.terms], primary.method)

@@ -13,6 +13,8 @@ from contract.platform import documents, extract, names, reflect, words
 from contract.platform.brains import Brain
 from contract.platform.database import Database
 from contract.platform.documents import Draft
+from contract.platform.llm.backlog import ForModel
+from contract.platform.meaning.service import Meaning
 from contract.platform.refusal import Refused
 from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, now
@@ -33,10 +35,13 @@ class Message:
 
 
 class Sessions:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, meaning: Meaning | None = None) -> None:
         self._database = database
+        self._meaning = meaning
 
-    def add(self, brain: Brain, session_id: str, message: Message, tree: str = "") -> JsonObject:
+    def add(
+        self, brain: Brain, session_id: str, message: Message, tree: str = "", for_model: ForModel | None = None
+    ) -> JsonObject:
         """Append a message, and make notes of what is waiting unless the message says not yet.
 
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
@@ -63,6 +68,8 @@ class Sessions:
             )
             if message.metadata.get("skip_extract") is not True:
                 _extract(connection, brain, session, message, tree)
+                if for_model is not None:
+                    for_model.note(connection, brain, "session", session_id, tree, seq)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
@@ -86,7 +93,16 @@ class Sessions:
                 "ended_at": session["ended_at"],
             }
 
-    def close(self, brain: Brain, session_id: str) -> JsonObject:
+    def unreflected(self, brain: Brain, session_id: str) -> list[reflect.Turn]:
+        """All that was said, where a reflection would have something to say that the last one did not."""
+        with self._database.reading() as connection:
+            session = _find(connection, brain, session_id)
+            last = 0 if session is None else _last_seq(connection, session["n"])
+            if session is None or session["reflected_up_to"] >= last:
+                return []
+            return _turns(connection, session, last)
+
+    def close(self, brain: Brain, session_id: str, by_model: reflect.ByModel | None = None) -> JsonObject:
         """End a session with a reflection on its messages; ending it again changes nothing."""
         with self._database.writing() as connection:
             session = _find(connection, brain, session_id)
@@ -94,13 +110,14 @@ class Sessions:
                 return _closed(session_id, now(), None)
             last = _last_seq(connection, session["n"])
             if session["reflected_up_to"] < last:
-                session = _reflect(connection, brain, session, last)
+                session = _reflect(connection, brain, session, last, by_model)
             return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
 
     def recall(self, brain: Brain, session_id: str, query: str, top_k: int, folders: Folders) -> Found:
-        """A search that also listens to the end of the conversation."""
+        """A search that also listens to the end of the conversation, of which only the words count."""
+        sought = self._meaning.seek(query) if self._meaning is not None else None
         with self._database.reading() as connection:
-            found = search(connection, brain, query, top_k, folders=folders)
+            found = search(connection, brain, query, top_k, folders=folders, sought=sought)
             session = _find(connection, brain, session_id)
             context = "" if session is None else _salient(connection, session["n"])
             if not context:
@@ -180,9 +197,17 @@ def _note(session_id: str, message: sqlite3.Row) -> Draft:
     )
 
 
-def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int) -> sqlite3.Row:
-    turns = [reflect.Turn(row["role"], row["content"]) for row in _messages(connection, session["n"], last)]
-    reflection = reflect.reflect(turns)
+def _turns(connection: sqlite3.Connection, session: sqlite3.Row, last: int) -> list[reflect.Turn]:
+    return [reflect.Turn(row["role"], row["content"]) for row in _messages(connection, session["n"], last)]
+
+
+def _reflect(
+    connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int, by_model: reflect.ByModel | None
+) -> sqlite3.Row:
+    # One that does not know all that was said is none of this session.
+    told = by_model.reflection if by_model is not None and by_model.turns == last else None
+    reflection = told or reflect.reflect(_turns(connection, session, last))
+    method = {} if told is None else {"method": "model"}
     path = names.reflection_path(session["id"])
     draft = Draft(
         path,
@@ -195,7 +220,7 @@ def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     documents.write(connection, brain, draft)
     connection.execute(
         "UPDATE sessions SET reflected_up_to = ?, reflection = ?, ended_at = ? WHERE n = ?",
-        (last, json.dumps({**reflection.record(), "path": path}), now(), session["n"]),
+        (last, json.dumps({**reflection.record(), "path": path, **method}), now(), session["n"]),
     )
     row = _find(connection, brain, session["id"])
     assert row is not None
@@ -203,13 +228,14 @@ def _reflect(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
 
 
 def _closed(session_id: str, ended_at: str, reflection: JsonObject | None) -> JsonObject:
+    method = "rule-based" if reflection is None else reflection.pop("method", "rule-based")
     return {
         "session_id": session_id,
         "reflection_status": "no_result" if reflection is None else "completed",
         **({} if reflection is None else {"reflection": reflection}),
         "reflection_attempted": reflection is not None,
         "ended_at": ended_at,
-        "method": "rule-based",
+        "method": method,
     }
 
 

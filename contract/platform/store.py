@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Final
 
 from contract.platform import brains, changes, documents, names
 from contract.platform.brains import ANYBODY, Brain, Caller
@@ -9,32 +10,55 @@ from contract.platform.changes import Changes
 from contract.platform.database import Database, StoreUnavailable
 from contract.platform.ingest import Intake
 from contract.platform.library import Library
+from contract.platform.llm.backlog import Backlog
+from contract.platform.llm.tidying import Tidying
+from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.meaning.service import Meaning
 from contract.platform.search import EVERYWHERE, Folders, Found, Sort, search
 from contract.platform.sessions import Sessions
 from contract.platform.stages import Stages
+from contract.platform.wire import JsonObject
 
 __all__ = ["Store", "StoreUnavailable"]
 
+OFF: Final[JsonObject] = {"name": None, "source": "none", "dimensions": 0, "state": "off", "embedded": 0, "chunks": 0}
+
 
 class Store:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, embedder: Embedder | None = None) -> None:
         self._database = database
+        self._meaning = None if embedder is None else Meaning(database, embedder)
         self.changes = Changes(database)
         self.documents = Library(database)
-        self.sessions = Sessions(database)
+        self.sessions = Sessions(database, self._meaning)
         self.intake = Intake(database)
         self.stages = Stages(database)
+        self.backlog = Backlog(database)
+        self.tidying = Tidying(database)
 
     @classmethod
-    def open(cls, data_dir: Path) -> "Store":
+    def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "Store":
         """Open the brains kept in a directory, or begin there with one brain called Main.
 
+        Without an embedder, everything is found by words alone, and nothing gets a vector.
         Raises: StoreUnavailable.
         """
-        return cls(Database.open(data_dir, _complete))
+        # No write waits for a service: its vectors are filled in later.
+        at_once = None if isinstance(embedder, RemoteEmbedder) else embedder
+        store = cls(Database.open(data_dir, _complete, at_once), embedder)
+        if store._meaning is not None:
+            store._meaning.start()
+        return store
 
     def close(self) -> None:
+        if self._meaning is not None:
+            self._meaning.close()
         self._database.close()
+
+    def embedding(self) -> JsonObject:
+        """Which model embeds, how far it is, and whether it works."""
+        return OFF if self._meaning is None else self._meaning.status()
 
     def brains(self, caller: Caller = ANYBODY) -> list[Brain]:
         with self._database.reading() as connection:
@@ -59,8 +83,9 @@ class Store:
     def search(
         self, brain: Brain, text: str, top_k: int, *, sort: Sort = "relevance", folders: Folders = EVERYWHERE
     ) -> Found:
+        sought = self._meaning.seek(text) if self._meaning is not None else None
         with self._database.reading() as connection:
-            return search(connection, brain, text, top_k, sort=sort, folders=folders)
+            return search(connection, brain, text, top_k, sort=sort, folders=folders, sought=sought)
 
 
 def _complete(connection: sqlite3.Connection, version: int) -> None:

@@ -11,9 +11,14 @@ from contract.platform.convert import Converted, Parsed
 from contract.platform.ingest import Fetch as PlatformFetch
 from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
+from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.models import ModelEndpoint
 from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.startup import CannotStart, listening_socket
+from gateway.config.settings import Settings
 from gateway.ingest.child_reader import Reason, Unreadable, read_in_child
 from gateway.ingest.web_page import Fetch, Page, charset_of, read_text
 from gateway.operations.errors import GatewayError
@@ -23,11 +28,18 @@ from gateway.upstream.credentials import Endpoint
 class EmbeddedBrain:
     """Runs in a thread of its own, so that neither its searches nor its commits hold up the gateway's loop."""
 
-    def __init__(self, data_dir: Path, fetch: Fetch | None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        fetch: Fetch | None,
+        embedder: Embedder | None = None,
+        *,
+        llm: ModelEndpoint | None = None,
+    ) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
-        self._store = open_store(data_dir)
-        self._server = platform_server(self._store, token, fetch)
+        self._store = open_store(data_dir, embedder)
+        self._server = platform_server(self._store, token, fetch, llm)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
         )
@@ -41,23 +53,45 @@ class EmbeddedBrain:
         self._store.close()
 
 
-def open_store(data_dir: Path) -> Store:
-    """The store in a directory.
+def embedder_of(settings: Settings) -> Embedder:
+    """What makes vectors for the embedded brain: the service that is set, or a small model that needs none."""
+    if settings.embed_url is None or settings.embed_model is None:
+        return OfflineEmbedder()
+    key = settings.embed_key.get_secret_value() if settings.embed_key else None
+    return RemoteEmbedder(ModelEndpoint(settings.embed_url, settings.embed_model, key))
+
+
+def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
+    """The store in a directory. Without an embedder it is not for searching.
 
     Raises:
         CannotStart: it cannot be made or written to; one sentence with its fix.
     """
     try:
-        return Store.open(data_dir)
+        return Store.open(data_dir, embedder)
     except StoreUnavailable as error:
         raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
 
 
-def platform_server(store: Store, token: str | None, fetch: Fetch | None) -> uvicorn.Server:
+def language_model(settings: Settings) -> ModelEndpoint | None:
+    """The model that answers, if one is set."""
+    if settings.llm_url is None or settings.llm_model is None:
+        return None
+    key = settings.llm_key
+    return ModelEndpoint(settings.llm_url, settings.llm_model, key.get_secret_value() if key else None)
+
+
+def platform_server(
+    store: Store, token: str | None, fetch: Fetch | None, llm: ModelEndpoint | None = None
+) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             create_app(
-                store, token=token, fetch=None if fetch is None else _as_platform_fetch(fetch), convert=convert_in_child
+                store,
+                token=token,
+                fetch=None if fetch is None else _as_platform_fetch(fetch),
+                convert=convert_in_child,
+                llm=llm,
             ),
             log_config=None,
             access_log=False,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -16,7 +17,7 @@ from mcp.server.request_state import RequestStateSecurity
 
 from gateway import __version__
 from gateway.app.capabilities import URI, capabilities
-from gateway.app.startup import CannotStart
+from gateway.app.startup import PARENT, CannotStart
 from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
 from gateway.config.reread_file import RereadFile, header_word, state_keys
@@ -155,7 +156,22 @@ class Gateway:
     async def _ready(self) -> tuple[bool, JsonObject]:
         """Whether calls can be served as far as that is ours to say, and how the platform is."""
         problems = [problem for problem in (await self._problems()) if problem]
-        return not problems, {"problems": problems, "platform": self._upstream.state()}
+        models = await self.models()
+        said = {"problems": problems, "platform": self._upstream.state()}
+        return not problems, said if models is None else {**said, "models": models}
+
+    async def models(self, *, trying: bool = False) -> JsonObject | None:
+        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
+
+        A language model is only `trying` asked for a word, to see whether it works.
+        """
+        is_worker = self._settings.upstream_url is not None and PARENT in os.environ
+        if self._embedded is None and not is_worker:
+            return None
+        try:
+            return await self._upstream.look(Call(), "/v1/models", "POST" if trying else "GET")
+        except GatewayError:
+            return None
 
     async def _problems(self) -> list[str | None]:
         return [
@@ -191,9 +207,10 @@ class Gateway:
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
-        from gateway.app.embedded import EmbeddedBrain
+        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
-        embedded = EmbeddedBrain(self._settings.data_dir, self._fetch)
+        settings = self._settings
+        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), llm=language_model(settings))
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint

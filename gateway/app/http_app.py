@@ -6,18 +6,15 @@ import importlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
+from gateway.app.startup import PARENT
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.http.endpoint import HttpOptions, Mount, endpoint
-
-# Names the process whose worker this is.
-PARENT: Final = "BRAINS_WORKER_OF"
 
 
 def http_app(settings: Settings) -> ASGIApp:

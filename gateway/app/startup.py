@@ -8,6 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+# Names the process whose worker this is.
+PARENT: Final = "BRAINS_WORKER_OF"
 
 
 class CannotStart(Exception):

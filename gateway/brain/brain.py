@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import structlog
+
 from gateway.brain.answer_sources import NotTheirs, Sources, quote_hits
 from gateway.brain.call_context import CallContext, Services, Vet
 from gateway.brain.directory import DEFAULT, Directory, Known, going_by, list_brains, no_default
@@ -19,6 +21,8 @@ from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
 from gateway.operations.errors import Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.table import Args, JsonObject, Op, Upload
 from gateway.upstream.pipeline import Upstream
+
+log = structlog.get_logger()
 
 _MESSAGE_LENGTH = 1_000_000
 # It is kept with every message, and with everything that is extracted from one.
@@ -182,6 +186,21 @@ class Brain:
         if not all(view.sees(str(args[key])) for key in ("path", "to", "dir") if args.get(key)):
             raise GatewayError("not_found")
         return await self.serve(call, None, chain, args)
+
+    async def derive(
+        self, call: Call, task: str, *, paths: Sequence[str] = (), messages: Sequence[JsonObject] = ()
+    ) -> list[JsonObject]:
+        """What a language model of the platform makes of notes or messages; nothing where it has none, or it fails."""
+        if not all(map(self.view(call).sees, paths)):
+            raise GatewayError("not_found")
+        args = {"task": task, "paths": list(paths) or None, "messages": list(messages) or None}
+        try:
+            results = (await self.serve(call, None, "derive", args)).get("results")
+        except GatewayError as error:
+            if error.code != "not_implemented":
+                log.info("derive.failed", task=task, code=error.code)
+            return []
+        return [one for one in results if isinstance(one, dict)] if isinstance(results, list) else []
 
     async def memos(self, call: Call, chain: str, args: Args, *, stored: str = "") -> JsonObject | None:
         """What a platform answers that keeps memos itself, in no brain; None where memos are notes of a brain."""

@@ -166,6 +166,12 @@ class Notebook:
     def _counting(self, call: Call, path: str, times: int) -> Callable[[], Awaitable[None]]:
         return lambda: self.append(call, hits_path(path), b"." * times)
 
+    async def derive(
+        self, call: Call, task: str, *, paths: Sequence[str] = (), messages: Sequence[JsonObject] = ()
+    ) -> list[JsonObject]:
+        """What a language model of the platform makes of these; nothing where it has none, or it fails."""
+        return await self._brain.derive(call, task, paths=paths, messages=messages)
+
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
         """Do this after the call was answered, for the same caller; once at a time for each name."""
         self._brain.later(call, name, job)

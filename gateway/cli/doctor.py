@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 from gateway.app.capabilities import capabilities
@@ -13,6 +14,9 @@ from gateway.config.unsafe_settings import check_local
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
+
+# What a service for embeddings may take for its first answer, before it is said to be on its way.
+_FIRST_ANSWER_SECONDS = 5.0
 
 
 def doctor(settings: Settings, *, as_json: bool) -> bool:
@@ -27,7 +31,10 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
-            return report
+            models = await _models_of(gateway)
+            if models is None:
+                return report
+            return {**report, "models": models, "problems": [*report["problems"], *_failing(models)]}
 
     report = asyncio.run(run())
     where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
@@ -38,6 +45,33 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
+
+
+async def _models_of(gateway: Gateway) -> JsonObject | None:
+    """Which models there are; one that is asked for the first time is given a moment to answer."""
+    ends = time.monotonic() + _FIRST_ANSWER_SECONDS
+    # A language model is asked for one word: nothing else tells whether it works.
+    await gateway.models(trying=True)
+    while True:
+        models = await gateway.models()
+        embedding = (models or {}).get("embedding", {})
+        if embedding.get("state") != "building" or embedding.get("dimensions") or time.monotonic() > ends:
+            return models
+        await asyncio.sleep(0.05)
+
+
+def _failing(models: JsonObject) -> list[JsonObject]:
+    """The problems of models that do not work."""
+    embedding, language = models.get("embedding", {}), models.get("language", {})
+    problems = []
+    if embedding.get("state") == "failing":
+        said = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
+        remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY."
+        problems.append((said, remedy * (embedding["source"] == "endpoint")))
+    if language.get("state") == "failing":
+        said = f"The language model {language['name']} does not work: {language['error']}. Answers are made by rule."
+        problems.append((said, "Check BRAINS_LLM_URL, BRAINS_LLM_MODEL and BRAINS_LLM_KEY."))
+    return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
 
 
 async def _other_dialect(settings: Settings) -> list[JsonObject]:
@@ -68,6 +102,7 @@ def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
         f"Dialect    {report['dialect'] or 'not known'}",
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
+        *_models(report.get("models", {})),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
@@ -82,6 +117,28 @@ def _brain(brain: JsonObject | None) -> str:
         return "none"
     hint = "; set BRAINS_DEFAULT_BRAIN to keep to one" if "first of" in brain["why"] else ""
     return f"{brain['id']} ({brain['why']}{hint})"
+
+
+def _models(models: JsonObject) -> list[str]:
+    """Which model does what, for a platform that says so."""
+    embedding = [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
+    return [*embedding, *([f"Language   {_language(models['language'])}"] if "language" in models else [])]
+
+
+def _language(model: JsonObject) -> str:
+    if model["state"] == "off":
+        return "no model: answers are made by rule; BRAINS_LLM_URL sets one"
+    works = {"ready": "works", "failing": "failing"}.get(model["state"], "not asked yet")
+    return f"{model['name']}, by BRAINS_LLM_URL, {works}"
+
+
+def _embedding(model: JsonObject) -> str:
+    if model["state"] == "off":
+        return "off: notes are found by their words alone"
+    source = "offline" if model["source"] == "offline" else "by BRAINS_EMBED_URL"
+    done = f"{model['embedded']:,} of {model['chunks']:,} chunks"
+    state = {"failing": ", failing", "building": ", more to come"}.get(model["state"], "")
+    return f"{model['name']}, {source}, {done}{state}"
 
 
 def _by_surface(tools: list[JsonObject]) -> dict[str, list[JsonObject]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gateway.app.brains import embedded_brains
 from gateway.app.gateway import own_fetch
-from gateway.app.http_app import PARENT, http_app
-from gateway.app.startup import listening_socket, say
+from gateway.app.http_app import http_app
+from gateway.app.startup import PARENT, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import uvicorn_config
 from gateway.cli import welcome
@@ -40,9 +40,10 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     environment = {PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
     stop = None
     if settings.upstream_url is None:
-        from gateway.app.embedded import EmbeddedBrain
+        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
 
-        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings))
+        embedder, model = embedder_of(settings), language_model(settings)
+        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings), embedder, llm=model)
         stop = embedded.stop
         environment["BRAINS_DIALECT"] = "platform"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
@@ -50,6 +51,9 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     if settings.state_keys_file is None:
         environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
     os.environ.update(environment)
+    # The workers ask the brain, and it asks the model.
+    for name in ("BRAINS_LLM_URL", "BRAINS_LLM_MODEL", "BRAINS_LLM_KEY"):
+        os.environ.pop(name, None)
     config = uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
     try:
         Workers(config, sockets=[listening]).run()

@@ -133,6 +133,9 @@ def _environment_for_stdio(settings: Settings) -> dict[str, str]:
             told["BRAINS_UPSTREAM_TOKEN"] = "<BRAINS_UPSTREAM_TOKEN>"
     else:
         told = {"BRAINS_DATA_DIR": str(settings.data_dir)} if "data_dir" in settings.model_fields_set else {}
+        if settings.llm_url is not None:
+            told |= {"BRAINS_LLM_URL": settings.llm_url, "BRAINS_LLM_MODEL": str(settings.llm_model)}
+            told |= {} if settings.llm_key is None else {"BRAINS_LLM_KEY": "<BRAINS_LLM_KEY>"}
     if settings.default_brain is not None:
         told["BRAINS_DEFAULT_BRAIN"] = settings.default_brain
     return told

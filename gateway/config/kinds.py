@@ -82,6 +82,25 @@ def _check_url(value: str) -> str:
     return value
 
 
+def _check_model_url(value: str) -> str:
+    if not _is_plain_url(value):
+        raise ValueError("must be a plain http:// or https:// URL, for example http://127.0.0.1:11434/v1")
+    return value
+
+
+def check_model(name: str, url: str | None, model: str | None, key: SecretStr | None) -> None:
+    """That of the settings of a model none is set in vain.
+
+    Raises:
+        ValueError: one sentence.
+    """
+    if url is not None and model is None:
+        raise ValueError(f"{name}_URL is set but {name}_MODEL is not: name the model that is to be used there.")
+    if url is None and (model is not None or key is not None):
+        alone = f"{name}_KEY" if model is None else f"{name}_MODEL"
+        raise ValueError(f"{alone} is set but {name}_URL is not: set the address of the model too, or unset {alone}.")
+
+
 def _check_header_word(value: SecretStr) -> SecretStr:
     if not _HEADER_WORD.fullmatch(value.get_secret_value()):
         raise ValueError("must be one word of ASCII characters, as it goes into an Authorization header")
@@ -138,6 +157,7 @@ Directories = Annotated[Paths, AfterValidator(_check_directories)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 RootUrl = Annotated[str, AfterValidator(_check_root_url)]
 Url = Annotated[str, AfterValidator(_check_url)]
+ModelUrl = Annotated[str, AfterValidator(_check_model_url)]
 HeaderWord = Annotated[SecretStr, AfterValidator(_check_header_word)]
 Project = Annotated[str, AfterValidator(_check_project)]
 BrainRef = Annotated[str, AfterValidator(_check_brain)]

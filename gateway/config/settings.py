@@ -14,6 +14,7 @@ from gateway.config.kinds import (
     HeaderWord,
     HomePath,
     HostNames,
+    ModelUrl,
     Names,
     Networks,
     Origins,
@@ -22,6 +23,7 @@ from gateway.config.kinds import (
     Seconds,
     ToolPrefix,
     Url,
+    check_model,
     is_loopback_host,
 )
 from gateway.surfaces.catalog import SURFACES
@@ -69,6 +71,25 @@ class Settings(BaseSettings):
     data_dir: HomePath = Field(
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
+    )
+    embed_url: ModelUrl | None = Field(
+        None,
+        description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
+        "embedded brain finds notes by their meaning. Unset: a small model that comes with the gateway.",
+    )
+    embed_model: str | None = Field(
+        None, min_length=1, max_length=256, description="The model that the service at `BRAINS_EMBED_URL` is asked for."
+    )
+    embed_key: HeaderWord | None = Field(None, description="Bearer token sent to the service at `BRAINS_EMBED_URL`.")
+    llm_url: ModelUrl | None = Field(
+        None,
+        description="A language model for the embedded brain: any address with OpenAI's chat API, with `/v1` or "
+        "without. Unset: answers and what is derived from notes are made by rule.",
+    )
+    llm_model: str | None = Field(None, description="Name of that model, as its server knows it.")
+    llm_key: HeaderWord | None = Field(
+        None,
+        description="Key for that model, if it wants one. A caller's `X-LLM-API-Key` is used instead, for one call.",
     )
     default_brain: BrainRef | None = Field(
         None,
@@ -263,6 +284,12 @@ class Settings(BaseSettings):
                 "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
                 "set the URL too, or unset the token to use the embedded brain."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _models_are_whole(self) -> Self:
+        check_model("BRAINS_EMBED", self.embed_url, self.embed_model, self.embed_key)
+        check_model("BRAINS_LLM", self.llm_url, self.llm_model, self.llm_key)
         return self
 
     @model_validator(mode="after")

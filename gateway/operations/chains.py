@@ -204,6 +204,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "remove_note": (Step(Op.DELETE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.remove),),
     "find_memos": (Step(Op.FIND_MEMOS, run=memos.find), *_as_notes((Step(Op.SEARCH),))),
     "record_memo": (Step(Op.RECORD_MEMO, run=memos.record), *_as_notes(_KEEP_NOTE)),
+    "derive": (Step(Op.DERIVE),),
     "consolidate": (Step(Op.CONSOLIDATE, run=index_files.consolidate), Step(Op.COMPILE, how="compiled instead")),
 }
 

@@ -60,15 +60,17 @@ class Query:
         if not total:
             return 0.0
         text = " ".join(text[:_TEXT_LENGTH] for text in texts)
-        covered = sum(self._weights[word] for word in self._found_in({_fold(word) for word in _WORD.findall(text)}))
+        # In the order of the text: which words are compared before it is enough must not depend on a hash.
+        found = self._found_in(dict.fromkeys(map(_fold, _WORD.findall(text))))
+        covered = sum(self._weights[word] for word in found)
         if self._pieces:
             there = {pair for run in _RUN.findall(text) for pair in (*_pairs(run), *run)}
             covered += sum(len(pairs & there) / len(pairs) for pairs in self._pieces)
         return float((covered / total) ** _EXPONENT)
 
-    def _found_in(self, words: set[str]) -> set[str]:
+    def _found_in(self, words: dict[str, None]) -> set[str]:
         """The words of the query of which a form is among the words of a text."""
-        found = words & self._weights.keys()
+        found = words.keys() & self._weights.keys()
         for word in words:
             for own in self._near.get(word[:_BEGINNING], ()):
                 if own not in found and self._left:

@@ -35,7 +35,19 @@ _OWN: Final = (
     *("name", "description", "created", "modified", "via", "digest"),
     *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
     *("source", "metadata", "episode_type", "actors", "when", "setting", "feeling", "themes", "dead", "merged"),
-    *("dead_nodes", "target", "location", "to", "entity", "relation", "deletedAt", "isLatestVersion", "brains_mark"),
+    *(
+        "entities",
+        "sorted",
+        "dead_nodes",
+        "target",
+        "location",
+        "to",
+        "entity",
+        "relation",
+        "deletedAt",
+        "isLatestVersion",
+        "brains_mark",
+    ),
 )
 # Where a note says how its body ends.
 _MARK_FIELD: Final = "brains_mark"

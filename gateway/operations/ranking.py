@@ -58,6 +58,12 @@ def meaning_of(hit: JsonObject) -> float | None:
     return min(max(float(near), 0.0), 1.0)
 
 
+def tells_words(hit: JsonObject) -> bool:
+    """Whether the platform says apart how well a hit answers by its words."""
+    said = hit.get("component_scores")
+    return isinstance(said, dict) and "keyword" in said
+
+
 def places(hits: Sequence[JsonObject]) -> list[int]:
     """Where each hit stands in the platform's order, from 0; hits of the same score share a place."""
     scores = [score_of(hit) for hit in hits]

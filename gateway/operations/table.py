@@ -80,6 +80,8 @@ _INGEST_SAME: Final = Policy(Kind.WRITE, repeats=True, deadline="ingest", attemp
 _STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
 _EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
 _ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
+# By the model that answers questions, and failing with it. Each attempt costs: whoever asks does without.
+_DERIVE: Final = Policy(Kind.ASK, repeats=False, deadline="stage", attempts=1)
 
 # How many bytes an answer may have. What is larger is an error, and nothing is read beyond it.
 _RECEIPT: Final = 1024 * 1024
@@ -150,6 +152,8 @@ class Op(StrEnum):
     REFLECT = "reflect", Effect.CHANGE, _STAGE, _RESULT, "reflection", Probe.EMPTY
     CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, _RESULT, "consolidate"
     COMPILE = "compile", Effect.CHANGE, _STAGE, _RESULT, "compile"
+    # What a language model makes of notes or messages. Nobody misses it: rules take its place.
+    DERIVE = "derive", Effect.READ, _DERIVE, _RESULT, "", Probe.NEVER
     # Memos that a platform keeps itself. No platform misses them: elsewhere memos are notes.
     FIND_MEMOS = "find_memos", Effect.READ, _READ, _NOTES, "", Probe.EMPTY
     RECORD_MEMO = "record_memo", Effect.STORE, _ONCE, _RECEIPT, "", Probe.NEVER

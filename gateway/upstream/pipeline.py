@@ -143,6 +143,20 @@ class Upstream:
         frames = read_frames(heard.response, _secrets_of(heard.response.request))
         return AnswerStream(heard.response, route.reframe(frames), self._deadlines, started)
 
+    async def look(self, call: Call, path: str, method: str = "GET") -> JsonObject | None:
+        """What a route says that few platforms have and no tool needs; None where there is no such route.
+
+        Raises:
+            GatewayError: the platform could not be reached.
+        """
+        answer, body = await self._probe(call, method, path)
+        if answer.status_code != 200:
+            return None
+        try:
+            return json_object(parse_json(body))
+        except (ValueError, TooLarge):
+            return None
+
     async def _resolve(self, call: Call, op: Op, args: Args) -> tuple[Route, Verdict, Heard]:
         """The answer by the route of an operation; once more, by what is known then, if that is not there."""
         verdict = await self._detector.verdict(call)

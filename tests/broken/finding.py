@@ -112,6 +112,11 @@ SEARCHES = [
         _hits(lambda hits: [{**one, "score": str(one["score"])} for one in hits]),
         "search/find",
     ),
+    peer(
+        "parts of scores are shares of a hundred",
+        _hits(lambda hits: [{**one, "component_scores": {"keyword": 73}} for one in hits]),
+        "search/component-scores",
+    ),
     peer("no hits are null", _hits(lambda hits: hits or None), "search/nothing", "search/after-a-delete"),
     peer("hits are backwards", _hits(lambda hits: hits[::-1]), "search/best-first", "search/newest-first"),
     peer("top_k is ignored", asks(SEARCH, lambda asked: asked.without("top_k")), "search/ten-by-default"),

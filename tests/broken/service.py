@@ -61,6 +61,7 @@ def _visible(record: dict[str, str]) -> dict[str, str]:
 
 PEERS = [
     peer("health needs a token", refuses("GET /healthz", _no_token, problem(401, "unauthorized")), "service/health"),
+    peer("no model is told of", edits("GET /v1/models", lambda told: {"data": []}), "service/models"),
     peer(
         "unknown routes are HTML",
         answers(ANY, lambda told: HTML if b"no route for" in told.body else told),

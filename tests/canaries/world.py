@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.app.embedded import convert_in_child
 from gateway.operations import scopes
@@ -118,7 +119,7 @@ def recorded_platform(dialect: str, directory: Path, *more: str) -> Iterator[Rec
         with listening(recording) as recording.url, listening(web) as recording.pages, web_on(recording.pages):
             yield recording
         return
-    store = Store.open(directory / "platform")
+    store = Store.open(directory / "platform", OfflineEmbedder())
     try:
         for brain in (BRAIN, *more):
             store.create_brain(brain, brain)

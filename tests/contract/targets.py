@@ -19,6 +19,7 @@ from contract.case import Case
 from contract.outcome import Result, Run
 from contract.platform.app import create_app
 from contract.platform.ingest import FetchRefused, Page
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from contract.runner import run
 from contract.targets import HttpTarget, client_for
@@ -49,7 +50,7 @@ async def fetch(url: str) -> Page:
 def reference_app(token: str | None = TOKEN) -> Iterator[ASGIApp]:
     """The reference platform with everything it can."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder))
+        store = Store.open(Path(folder), OfflineEmbedder())
         try:
             yield create_app(store, token=token, fetch=fetch, convert=convert_in_child)
         finally:

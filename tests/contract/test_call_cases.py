@@ -72,7 +72,7 @@ async def new_brain(served: Served, name: str = "For the contract") -> str:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize(("gateway", "way", "wire"), WAYS, indirect=["gateway"])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: str, wire: str) -> None:
     served = gateway.served
     if way == "http":

@@ -110,6 +110,7 @@ def test_a_bad_baseline_is_one_sentence(tmp_path: Path, text: str) -> None:
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_the_command_checks_and_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     junit, recorded = tmp_path / "junit.xml", tmp_path / "baseline.yaml"
     with reference_app() as app, served(app) as url:

@@ -127,7 +127,7 @@ async def test_a_client_that_does_not_read_stops_the_platform_and_costs_no_memor
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_client_that_never_reads_does_not_hold_the_platform_for_ever(
     tmp_path: Path, era: Era, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 
 from contract.platform.app import create_app
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.config import token_file
 from gateway.surfaces.catalog import SURFACES
@@ -136,7 +137,7 @@ def _platform(dialect: str, folder: Path) -> Iterator[str]:
         with listening(FakeDaemon(T, llm=Script(tokens=["That is ", "so."])).app()) as url:
             yield url
         return
-    store = Store.open(folder / "store")
+    store = Store.open(folder / "store", OfflineEmbedder())
     try:
         with listening(create_app(store, token=None)) as url:
             yield url

@@ -14,6 +14,7 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.platform.app import create_app
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.config import signing_keys, token_file
 from gateway.surfaces.catalog import SURFACES
@@ -146,7 +147,7 @@ def _platform(kind: Kind, folder: Path) -> Iterator[str | None]:
             assert httpx.post(f"{url}/v1/brains", json={"brainId": BRAIN}).status_code == 201
             yield url
         return
-    store = Store.open(folder / "data")
+    store = Store.open(folder / "data", OfflineEmbedder())
     store.create_brain("Shared", BRAIN, "public")
     if kind == "embedded":
         # The gateway opens the file itself.

@@ -119,7 +119,7 @@ async def noise(full: House, kind: str, slow_names: SlowNames) -> AsyncIterator[
             await eventually(is_over)
 
 
-@pytest.mark.parametrize("kind", ["names", "asks"])
+@pytest.mark.parametrize("kind", ["names", pytest.param("asks", marks=pytest.mark.slow)])
 async def test_searches_of_others_are_answered_before_anything_a_slow_tenant_waits_for(
     street: House, slow_names: SlowNames, kind: str
 ) -> None:

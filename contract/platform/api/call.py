@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import unquote
 
+import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -15,13 +16,18 @@ from starlette.responses import Response
 from contract.platform.brains import Brain, Caller
 from contract.platform.convert import Convert
 from contract.platform.ingest import Fetch
+from contract.platform.llm.client import Chat
+from contract.platform.llm.work import Work
 from contract.platform.store import Store
+
+log = structlog.get_logger()
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
 NO_STORE: Final = {"cache-control": "no-store"}
 LOOK_SECONDS: Final = 0.1
+KEY_LENGTH: Final = 4096
 LARGE: Final = 256 * 1024
 
 
@@ -48,6 +54,10 @@ class Platform:
     store: Store
     fetch: Fetch | None
     convert: Convert | None = None
+    chat: Chat | None = None
+    """The language model, where there is one."""
+    work: Work | None = None
+    """What it does after an answer."""
     ping_seconds: float = 25.0
     lookout: Lookout = field(default_factory=Lookout)
     lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
@@ -73,6 +83,17 @@ def caller_of(request: Request) -> Caller:
     """Who the request is for, as the gateway in front says: it alone has the token of this platform."""
     owner, org = request.headers.get("x-brains-caller"), request.headers.get("x-brains-org")
     return Caller(owner, unquote(org) if org else None)
+
+
+def lent_key(request: Request) -> str | None:
+    """A key for the language model that the caller lends: for this call, and for the work that it sets off."""
+    key = request.headers.get("x-llm-api-key", "")
+    if not 0 < len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
+        return None
+    if platform_of(request).chat is None:
+        log.warning("llm_key.ignored", reason="no language model is set: BRAINS_LLM_URL and BRAINS_LLM_MODEL say which")
+        return None
+    return key
 
 
 async def in_thread(
@@ -111,6 +132,8 @@ def in_brain(endpoint: BrainEndpoint) -> Endpoint:
 
     async def found(request: Request) -> Response:
         platform = platform_of(request)
+        if platform.work is not None:
+            platform.work.wake()
         caller = caller_of(request)
         brain = await in_thread(platform.lookups, platform.store.brain, request.path_params["brain"], caller)
         try:

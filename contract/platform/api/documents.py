@@ -10,11 +10,12 @@ from starlette.responses import JSONResponse, Response
 from contract.platform import markdown, names
 from contract.platform.api import body
 from contract.platform.api.body import MIB
-from contract.platform.api.call import NO_STORE, in_thread, platform_of
+from contract.platform.api.call import NO_STORE, in_thread, lent_key, platform_of
 from contract.platform.api.fields import Fields
 from contract.platform.brains import Brain
 from contract.platform.documents import Draft
 from contract.platform.library import Operation
+from contract.platform.llm.backlog import ForModel
 from contract.platform.refusal import Refused, invalid
 
 CREATE_LIMIT: Final = 32 * MIB
@@ -31,7 +32,11 @@ async def create_document(request: Request, brain: Brain) -> Response:
     draft = _draft(await body.fields(request, CREATE_LIMIT))
     platform = platform_of(request)
     writes = platform.writes_of(len(draft.content))
-    record = await in_thread(writes, platform.store.documents.create, brain, draft)
+    key = lent_key(request) if draft.source == "extract" else None
+    for_model = None if platform.work is None else ForModel()
+    record = await in_thread(writes, platform.store.documents.create, brain, draft, for_model)
+    if platform.work is not None and for_model is not None:
+        platform.work.begin(for_model, key)
     return JSONResponse(record, status_code=201)
 
 

@@ -30,7 +30,8 @@ async def search_brain(request: Request, brain: Brain) -> Response:
         found = platform.store.search(brain, text, top_k, sort=sort, folders=folders)
         hits = found.records(brain)
         took_ms = round((time.perf_counter() - began) * 1000)
-        answer = {"query": text, "brain_id": brain.id, "hits": hits, "took_ms": took_ms, "live": True}
+        answer = {"query": text, "brain_id": brain.id, "hits": hits, "method": found.method, "took_ms": took_ms}
+        answer["live"] = True
         return JSONResponse(answer, headers=NO_STORE)
 
     return await in_thread(platform.searches, answered)

@@ -8,10 +8,13 @@ from starlette.responses import JSONResponse, Response
 from contract.platform import names
 from contract.platform.api import body
 from contract.platform.api.body import MIB
-from contract.platform.api.call import NO_STORE, caller_of, in_thread, platform_of
+from contract.platform.api.call import NO_STORE, caller_of, in_thread, lent_key, platform_of
 from contract.platform.api.fields import Fields
 from contract.platform.api.search import QUERY_LIMIT, folders_of
 from contract.platform.brains import Brain
+from contract.platform.llm import reflecting
+from contract.platform.llm.backlog import ForModel
+from contract.platform.llm.outcome import Failed
 from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
 
@@ -31,7 +34,11 @@ async def add_message(request: Request, brain: Brain) -> Response:
     message = _message(await body.fields(request, MESSAGE_JSON_LIMIT))
     platform = platform_of(request)
     tree = names.own_tree(caller_of(request).owner)
-    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree)
+    key = lent_key(request)
+    for_model = None if platform.work is None else ForModel()
+    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree, for_model)
+    if platform.work is not None and for_model is not None:
+        platform.work.begin(for_model, key)
     return JSONResponse(record, status_code=201)
 
 
@@ -81,8 +88,18 @@ async def get_session(request: Request, brain: Brain) -> Response:
 async def close_session(request: Request, brain: Brain) -> Response:
     session_id = _session_id(request)
     await body.fields(request)
-    platform = platform_of(request)
-    return JSONResponse(await in_thread(platform.writes, platform.store.sessions.close, brain, session_id))
+    platform, key = platform_of(request), lent_key(request)
+    sessions = platform.store.sessions
+    by_model, note = None, {}
+    if platform.chat is not None:
+        turns = await in_thread(platform.lookups, sessions.unreflected, brain, session_id)
+        told = await reflecting.reflect(platform.chat, turns, key) if turns else None
+        if isinstance(told, Failed):
+            note = {"note": f"By rule, because {told.message}."}
+        else:
+            by_model = told
+    closed = await in_thread(platform.writes, sessions.close, brain, session_id, by_model)
+    return JSONResponse({**closed, **note})
 
 
 async def recall(request: Request, brain: Brain) -> Response:
@@ -95,7 +112,7 @@ async def recall(request: Request, brain: Brain) -> Response:
 
     def answered() -> Response:
         found = platform.store.sessions.recall(brain, session_id, query, top_k, folders)
-        answer = {"chunks": found.records(brain), "session_id": session_id, "brain_id": brain.id, "live": True}
-        return JSONResponse(answer)
+        answer = {"chunks": found.records(brain), "method": found.method, "session_id": session_id}
+        return JSONResponse({**answer, "brain_id": brain.id, "live": True})
 
     return await in_thread(platform.searches, answered)

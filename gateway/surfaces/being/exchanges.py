@@ -1,8 +1,14 @@
-"""Scenes from what was said, by rule: one for each exchange. What was said in full is in the history."""
+"""Scenes from what was said: those that a model tells, or by rule one for each exchange.
+
+What was said in full is in the history.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
+from pydantic import ValidationError
+
+from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.history import Said
 from gateway.surfaces.being.schema import Scene
@@ -18,6 +24,10 @@ _NOT_SPEAKING: Final = frozenset({"system", "developer", "tool", "function"})
 # Less than what a being tells itself, which is 0.5: the first for a few words, the last for many.
 _IMPORTANCE: Final = ((40, 0.2), (400, 0.3))
 _MOST_IMPORTANT: Final = 0.4
+# A model is told so many messages, and of each so many characters.
+_TOLD: Final = 200
+_TOLD_LENGTH: Final = 8_000
+_ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
 
 Exchange = list[Said]
 
@@ -47,6 +57,38 @@ def scene_of(exchange: Exchange) -> tuple[str, Scene]:
         importance=next((weight for below, weight in _IMPORTANCE if length < below), _MOST_IMPORTANT),
     )
     return paths.derived_id("exchange", [one.id for one in exchange]), scene
+
+
+def messages_of(exchanges: Sequence[Exchange]) -> list[JsonObject]:
+    """What was said, as a platform's model is told it: the newest of it, and of each message so much."""
+    said = [one for exchange in exchanges for one in exchange][-_TOLD:]
+    return [
+        {
+            "role": one.role if one.role in _ROLES else "user",
+            "content": (one.content if one.role in _ROLES else f"{_actor(one)}: {one.content}")[:_TOLD_LENGTH],
+            "created_at": one.day or one.at,
+        }
+        for one in said
+    ]
+
+
+def scenes_in(result: JsonObject, exchanges: Sequence[Exchange]) -> dict[str, Scene]:
+    """The scenes that a model told, by their ids: the same messages again have the same ids, whatever is told then."""
+    said = [one for exchange in exchanges for one in exchange]
+    usual = {"actors": list(dict.fromkeys(map(_actor, said))), "when": [said[-1].day or said[-1].at[:10]]}
+    listed = result.get("scenes")
+    told = [_scene(one, usual) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    ids = [one.id for one in said]
+    return {paths.derived_id("told", ids, n): scene for n, scene in enumerate(told[:MOST_SCENES]) if scene is not None}
+
+
+def _scene(told: JsonObject, usual: JsonObject) -> Scene | None:
+    """A scene, if it is one; whoever and whenever it does not say is as in the conversation."""
+    said = {name: value for name, value in told.items() if name in Scene.model_fields and value}
+    try:
+        return Scene.model_validate({**usual, **said})
+    except ValidationError:
+        return None
 
 
 def _actor(said: Said) -> str:

@@ -10,7 +10,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
-from gateway.operations.ranking import meaning_of
+from gateway.operations.ranking import meaning_of, tells_words
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text
@@ -18,6 +18,10 @@ from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, nod
 
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
+# So many clusters a model tells of after one patrol, from so many nodes of each.
+_TOLD: Final = 10
+_SHOWN: Final = 50
+_SUMMARY_LENGTH: Final = 4_000
 # Opening a dead node counts so much, and brings it back.
 _OPENING: Final = 2
 # So many come back in one patrol; the others in the next.
@@ -94,7 +98,9 @@ class Nodes:
         """The best nodes for a query, and whether they were found by what they mean."""
         # Some of them may be dead, or lack a word.
         hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
-        by_meaning = any(meaning_of(hit) is not None for hit in hits)
+        # Who wants every word means words, if the platform compares them: `and` is nothing to vectors.
+        wants_words = all_words and any(map(tells_words, hits))
+        by_meaning = not wants_words and any(meaning_of(hit) is not None for hit in hits)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
         nodes = [node_of(path, note) for path, note in read.items()]
         words = _WORD.findall(query) if all_words and not by_meaning else []
@@ -130,11 +136,20 @@ class Nodes:
     def _killing(self, call: Call, path: str) -> Callable[[], Awaitable[object]]:
         return lambda: self._notes.keep(call, path, kill)
 
-    async def digest(self, call: Call, cluster_id: str) -> None:
-        """Write down what a cluster is about."""
+    async def digest(self, call: Call, cluster_id: str) -> tuple[Cluster, list[Node]]:
+        """Write down what a cluster is about, by rule; and which of its nodes were looked at for that."""
         cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
         nodes = await self._looked_at(call, cluster)
         await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
+        return cluster, nodes
+
+    async def tell_digests(self, call: Call, digested: Sequence[tuple[Cluster, list[Node]]]) -> None:
+        """Let the platform's model say what clusters are about, in front of what they hold; if it has one."""
+        for cluster, nodes in digested[:_TOLD]:
+            told = await self._notes.derive(call, "digest", paths=[node.path for node in living(nodes)][:_SHOWN])
+            if not told or not isinstance(summary := told[0].get("digest"), str):
+                return
+            await self._notes.keep(call, digest_path(cluster.id), digesting(cluster, nodes, summary[:_SUMMARY_LENGTH]))
 
 
 def located(known: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
@@ -208,13 +223,13 @@ def revive(before: Note | None) -> Draft | None:
     return draft_note(before.title or names.title_of(before.content), before.content, fields, before)
 
 
-def digesting(cluster: Cluster, nodes: Sequence[Node]) -> Change:
+def digesting(cluster: Cluster, nodes: Sequence[Node], summary: str = "") -> Change:
     """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
     # Not by when they were written: a patrol that was cut off and run again writes the same digest.
     live = sorted(living(nodes), key=lambda node: node.id)
     live.sort(key=lambda node: (node.importance, max(node.when, default="")), reverse=True)
     theme = _theme(cluster.id, live)
-    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large)
+    content = text.digest(theme, live[:_DIGESTED], len(live), cluster.is_large, summary)
     dead = paths.listed(sorted(node.id for node in nodes if node.dead))
 
     def change(before: Note | None) -> Draft | None:

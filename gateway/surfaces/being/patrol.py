@@ -5,6 +5,7 @@ It goes on wherever one before it was cut off: names are derived, and a scene is
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -18,12 +19,12 @@ from gateway.operations.notes import Change, Draft, Note
 from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
-from gateway.surfaces.being.exchanges import MOST_SCENES, exchanges_of, scene_of
+from gateway.surfaces.being.exchanges import MOST_SCENES, Exchange, exchanges_of, messages_of, scene_of, scenes_in
 from gateway.surfaces.being.history import Fresh, History
 from gateway.surfaces.being.memory import node_of
-from gateway.surfaces.being.nodes import Nodes
+from gateway.surfaces.being.nodes import Nodes, living
 from gateway.surfaces.being.scenes import Scenes
-from gateway.surfaces.being.schema import Message
+from gateway.surfaces.being.schema import Message, Scene
 
 log = structlog.get_logger()
 
@@ -45,7 +46,7 @@ class Patrol:
         # Before they are kept: once they are, they count as seen.
         await self._extract(call, fresh)
         exchanges = exchanges_of(fresh.said)
-        scenes = await self._scenes.record(call, dict(map(scene_of, exchanges[-MOST_SCENES:])))
+        scenes = await self._scenes.record(call, await self._scenes_of(call, exchanges[-MOST_SCENES:]))
         await self._history.keep(call, fresh)
         created, left = await self._settle(call)
         revived = await self._nodes.revive(call)
@@ -66,13 +67,24 @@ class Patrol:
                 raise
             log.info("patrol.skipped", step="extract", code=error.code)
 
+    async def _scenes_of(self, call: Call, exchanges: Sequence[Exchange]) -> dict[str, Scene]:
+        """What happened in what was said, by their ids: as the platform's model tells it, or one for each exchange."""
+        told = await self._notes.derive(call, "scenes", messages=messages_of(exchanges)) if exchanges else []
+        # A model that finds nothing worth telling says so by an empty list.
+        if told and told[0].get("scenes") == []:
+            return {}
+        return (told and scenes_in(told[0], exchanges)) or dict(map(scene_of, exchanges))
+
     async def _settle(self, call: Call) -> tuple[int, int]:
         """Make nodes of scenes, the oldest first. How many are new, and how many scenes are left."""
         waiting = (await self._scenes.waiting(call))[::-1]
         told = await self._notes.read_all(call, (entry.path for entry in waiting[:MOST]))
         made = await in_parallel([self._making(call, path, scene) for path, scene in told])
-        for cluster in sorted({paths.cluster_of(node_of(path, scene).themes) for path, scene in told}):
-            await self._nodes.digest(call, cluster)
+        clusters = sorted({paths.cluster_of(node_of(path, scene).themes) for path, scene in told})
+        digested = [await self._nodes.digest(call, cluster) for cluster in clusters]
+        # What one memory is about it says itself.
+        if several := [(cluster, nodes) for cluster, nodes in digested if len(living(nodes)) > 1]:
+            self._notes.later(call, "digests", partial(self._nodes.tell_digests, digested=several))
         # Last of all: as long as a scene is there, the next patrol does for it what this one could not.
         await in_parallel([self._putting_away(call, path) for path, _scene in told])
         return sum(made), len(waiting[MOST:])

@@ -92,13 +92,14 @@ def merged(new_id: str, ids: Sequence[str]) -> str:
     return f"Merged {len(ids)} nodes into {new_id}."
 
 
-def digest(theme: str, nodes: Sequence[Node], total: int, is_part: bool) -> str:
+def digest(theme: str, nodes: Sequence[Node], total: int, is_part: bool, summary: str = "") -> str:
     """What a cluster is about, from its nodes."""
     days = sorted(day for one in nodes for day in one.when)
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
     more = " or more" if is_part else ""
     head = f"{theme + ': ' if theme else ''}{_count(total, 'memory', 'memories')}{more}{span}."
-    return "\n".join([head, "", *(f"- {scene_line(one)}" for one in nodes)]).strip() + "\n"
+    told = [summary.strip(), ""] if summary.strip() else []
+    return "\n".join([head, "", *told, *(f"- {scene_line(one)}" for one in nodes)]).strip() + "\n"
 
 
 def history(found: Sequence[Said], left_out: int) -> str:

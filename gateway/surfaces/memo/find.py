@@ -8,7 +8,7 @@ from gateway.brain.notebook import MOST_FOUND, Entry, Notebook
 from gateway.operations.caller import Call
 from gateway.operations.coverage import Query
 from gateway.operations.notes import Note, milliseconds
-from gateway.operations.ranking import likeness, meaning_of, places
+from gateway.operations.ranking import likeness, meaning_of, places, tells_words
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import as_memo
 
@@ -55,9 +55,14 @@ class Near:
     shown: str
     place: int
     meaning: float | None
+    compares_words: bool
+    """Whether the platform weighs words as well as meaning. Then either may show that a memo answers."""
 
     def similarity(self, covered: float) -> float:
-        return round(likeness(covered, self.place) if self.meaning is None else self.meaning, 4)
+        if self.meaning is None:
+            return round(likeness(covered, self.place), 4)
+        by_words = likeness(covered, self.place) if self.compares_words and covered else 0.0
+        return round(max(self.meaning, by_words), 4)
 
     def opened(self, query: Query, note: Note) -> Found:
         return Found(self.path, note, self.similarity(query.covered_by(self.shown, *words_of(note))))
@@ -71,7 +76,7 @@ def words_of(note: Note) -> tuple[str, ...]:
 def in_reach(query: Query, hits: Sequence[JsonObject], limit: int) -> dict[str, Near]:
     """Those that may be among the first once they are read: of equals at the edge, only their age decides."""
     near = [
-        Near(str(hit["path"]), str(hit.get("content") or ""), place, meaning_of(hit))
+        Near(str(hit["path"]), str(hit.get("content") or ""), place, meaning_of(hit), tells_words(hit))
         for hit, place in zip(hits, places(hits), strict=True)
     ]
     ranked = sorted((hit.similarity(query.covered_by(hit.shown)) for hit in near), reverse=True)

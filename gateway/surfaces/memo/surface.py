@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -21,11 +22,11 @@ from gateway.surfaces.memo import metadata as metadata
 from gateway.surfaces.memo import schema as schema
 from gateway.surfaces.memo import text as text
 from gateway.surfaces.memo.find import Found, find
+from gateway.surfaces.memo.sorting import UNSORTED, sort
 
 # Under which memos have their ids. It must never change: a memo that is recorded again has the same id.
 _IDS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "brains-gateway:memo")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNSORTED: Final = "other"
 
 _UNAUTHORIZED = {"type": "authentication_error", "message": "Invalid or expired authentication token"}
 
@@ -62,7 +63,9 @@ class Memo(Surface):
         memo_id = id_of(project, args)
         path = f"{self._folder(call)}/{memo_id}.md"
         author = self._options.actor if call.caller.principal is LOCAL else call.caller.principal.subject
-        await self._notes.keep(call, path, recording(args, path, author))
+        memo, _ = await self._notes.keep(call, path, recording(args, path, author))
+        if not memo.text("sorted"):
+            self._notes.later(call, f"memo {memo_id}", partial(sort, self._notes, path))
         return Result(text.recorded(memo_id))
 
     async def _platform_memos(self, call: Call, chain: str, args: JsonObject, stored: str = "") -> JsonObject | None:
@@ -114,7 +117,7 @@ def recording(args: schema.RecordInput, path: str, author: str) -> Change:
             "digest": digest,
             "author": (before.text("author") if before else None) or author,
             "source": args.source,
-            "episode_type": (said_there.text("episode_type") if said_there else None) or _UNSORTED,
+            "episode_type": (said_there.text("episode_type") if said_there else None) or UNSORTED,
             "metadata": metadata.one_line(said) if said else None,
         }
         kept = {} if before is None else {version_path(path, before): whole(before)}
@@ -140,7 +143,7 @@ def shown(memo: Found) -> JsonObject:
     return {
         "id": stem if _UUID.fullmatch(stem) else str(uuid.uuid5(_IDS, memo.path)),
         "content": note.content,
-        "episode_type": note.text("episode_type") or _UNSORTED,
+        "episode_type": note.text("episode_type") or UNSORTED,
         "created_at": text.moment(memo.created),
         **({"source": source} if source else {}),
         "similarity": memo.similarity,

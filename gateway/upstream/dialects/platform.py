@@ -43,6 +43,7 @@ PLATFORM = Dialect(
         Op.CLOSE_SESSION: Route("POST", _SESSION + "/close"),
         Op.CONSOLIDATE: Route("POST", BRAIN + "/consolidate"),
         Op.COMPILE: Route("POST", BRAIN + "/compile"),
+        Op.DERIVE: Route("POST", BRAIN + "/derive", as_json("task", "paths", "messages")),
         **STORE,
     },
 )

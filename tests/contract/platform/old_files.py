@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contract.platform import database, index
 
-_SCRIPTS = {1: "schema.sql", 2: "changes.sql"}
+_SCRIPTS = {1: "schema.sql", 2: "changes.sql", 3: "visibility.sql"}
 _TIME = "2026-01-01T00:00:00+00:00"
 
 
@@ -16,6 +16,7 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
     """A file with one brain, `main`, that holds these documents, each of them indexed as one chunk."""
     data_dir.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(data_dir / database.FILE_NAME, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
         for number in range(1, version + 1):
             database._execute(connection, _SCRIPTS[number])
         connection.execute(
@@ -25,7 +26,9 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
         index.create(connection, 1)
         for number, (path, text) in enumerate((documents or {}).items(), start=1):
             connection.execute(
-                "INSERT INTO documents VALUES (?, 1, ?, ?, 'ingest', 'text/markdown', ?, '', ?, 0, NULL, ?, ?)",
+                "INSERT INTO documents (n, brain, path, title, source, content_type, byte_size, checksum_sha256, "
+                "metadata, generated, created_at, updated_at) "
+                "VALUES (?, 1, ?, ?, 'ingest', 'text/markdown', ?, '', ?, 0, ?, ?)",
                 (number, path, path, len(text), json.dumps({}), _TIME, _TIME),
             )
             connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, text.encode()))
@@ -35,3 +38,4 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
             )
         connection.execute("UPDATE brains SET chunks = ?", (len(documents or {}),))
         connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")

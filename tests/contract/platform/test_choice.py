@@ -144,8 +144,9 @@ def test_the_sentence_with_the_time_is_told_for_when(write: Write, answer: Answe
 TERMS = [Term("hand", '"hands"', is_gram=False, chunks=0, weight=5.0)]
 
 
-def by_meaning(text: str, score: float = 0.7) -> Found:
-    return Found([Hit(score, "a.md", "A", text, 0, "doc_1", "chk_1", {}, "2026-01-01T00:00:00+00:00")], TERMS)
+def by_meaning(text: str, score: float = 0.3, semantic: float | None = 0.8) -> Found:
+    hit = Hit(score, "a.md", "A", text, 0, "doc_1", "chk_1", {}, "2026-01-01T00:00:00+00:00", semantic=semantic)
+    return Found([hit], TERMS)
 
 
 def said(found: Found, closeness: Callable[[str, Sequence[str]], Sequence[float]] | None = None) -> list[str]:
@@ -163,10 +164,12 @@ def test_a_long_note_that_was_found_by_its_meaning_is_told_by_its_beginning() ->
     assert len(opening) <= 700
 
 
-def test_a_weak_hit_without_a_word_of_the_question_is_not_told() -> None:
-    assert said(by_meaning("Oil the gears weekly.", 0.3)) == []
-    assert said(by_meaning("Mind your hands.", 0.3)) == ["Mind your hands."]
-    assert said(by_meaning("Mind your hands.", 0.05)) == []
+@pytest.mark.parametrize("semantic", [None, 0.2])
+def test_a_hit_without_a_word_of_the_question_is_not_told_if_it_means_little(semantic: float | None) -> None:
+    assert said(by_meaning("Oil the gears weekly.", 0.3, semantic)) == []
+    assert said(by_meaning("Oil the gears weekly.", 0.6, semantic)) == ["Oil the gears weekly."]
+    assert said(by_meaning("Mind your hands.", 0.3, semantic)) == ["Mind your hands."]
+    assert said(by_meaning("Mind your hands.", 0.05, semantic)) == []
 
 
 def test_who_knows_how_near_sentences_are_chooses_them() -> None:

@@ -37,6 +37,8 @@ def test_every_operation_answers_as_described(client: httpx.Client, specificatio
     PAGES["https://example.com/described"] = Page("https://example.com/described", "text/plain", b"words")
     requests: list[tuple[str, str, str, Json]] = [
         ("healthz", "GET", "/healthz", {}),
+        ("models", "GET", "/v1/models", {}),
+        ("try_models", "POST", "/v1/models", {}),
         ("create_brain", "POST", "/v1/brains", {"json": {"name": "Described"}}),
         ("list_brains", "GET", "/v1/brains", {}),
         ("get_brain", "GET", BRAIN, {}),
@@ -64,7 +66,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, specificatio
         ("delete_brain", "DELETE", BRAIN, {"headers": {"x-confirm-delete": "yes"}}),
     ]
     answered = {name: client.request(method, path, **rest).status_code for name, method, path, rest in requests}
-    # A stream without an end has tests of its own.
-    assert {*answered, "events"} == set(specification.operations().values())
+    # A stream without an end, and what takes a language model, have tests of their own.
+    assert {*answered, "events", "derive"} == set(specification.operations().values())
     assert {name: status for name, status in answered.items() if status >= 400} == {}
     assert all((name, status) in specification.seen for name, status in answered.items())

@@ -34,11 +34,13 @@ def test_an_answer_names_query_brain_and_time(client: httpx.Client, brain: str, 
         "query": "kites soaring",
         "brain_id": brain.rpartition("/")[2],
         "hits": [],
+        "method": "keyword",
         "took_ms": 0,
         "live": True,
     }
     assert hit == {
         "score": hit["score"],
+        "component_scores": {"keyword": hit["score"]},
         "path": "k.md",
         "content": "# Kites\n\nRed kites soar.",
         "brain_id": record["brain_id"],

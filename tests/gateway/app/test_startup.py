@@ -76,3 +76,17 @@ assert gc.isenabled()
 def test_what_a_start_imports_leaves_everything_else_as_it_was() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.not_quick
+def test_starting_the_embedded_brain_loads_no_model() -> None:
+    program = (
+        "import sys; from pathlib import Path; from tempfile import mkdtemp\n"
+        "from gateway.app.embedded import EmbeddedBrain, embedder_of; from gateway.config.settings import load\n"
+        "EmbeddedBrain(Path(mkdtemp()), None, embedder_of(load())).stop()\n"
+        "print({'numpy', 'tokenizers'} & {*sys.modules})"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[3], check=True, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == "set()"

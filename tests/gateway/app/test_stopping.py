@@ -100,6 +100,7 @@ async def test_a_write_under_way_is_answered_before_the_end(tmp_path: Path, work
 
 
 @pytest.mark.parametrize(("workers", "era"), each_once(ERAS))
+@pytest.mark.slow
 async def test_a_write_whose_caller_has_left_is_seen_through(tmp_path: Path, workers: str, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -162,6 +163,7 @@ def assert_cut(messages: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(("workers", "again"), each_once(SIGNALS))
+@pytest.mark.slow
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path, workers: str, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:
@@ -282,7 +284,7 @@ async def test_an_answer_over_stdio_goes_on_while_it_drains_and_is_then_cut(tmp_
 
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "sigint"])
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_second_signal_over_stdio_ends_it_at_once(tmp_path: Path, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import httpx
 import pytest
 from mcp_types import TextResourceContents
 from starlette.responses import HTMLResponse
@@ -21,7 +22,9 @@ from gateway.operations.names import brain_uuid
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
+from tests.embeddings import answer_with, embedding_server
 from tests.gateway.conftest import structured
+from tests.models import Turn, say, scripted
 from tests.served import Era, listening, serving
 from tests.test_pins import PIN, PINNED
 from tests.upstreams import Scripted
@@ -259,3 +262,64 @@ async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path
             (content,) = await client.read_resource(URI)
     assert isinstance(content, TextResourceContents)
     assert [problem["code"] for problem in json.loads(content.text)["problems"]] == ["upstream_unavailable"]
+
+
+def test_the_model_that_embeds_is_told_with_how_far_it_is(tmp_path: Path) -> None:
+    told = doctor(tmp_path)
+    assert "\nEmbedding  wordllama-256, offline, 0 of 0 chunks\n" in told.stdout
+    code, found = report(tmp_path)
+    assert (code, found["models"]["embedding"]["state"]) == (0, "ready")
+
+
+def test_a_service_for_embeddings_that_works_is_told_as_such(tmp_path: Path) -> None:
+    with embedding_server() as service:
+        told = doctor(tmp_path, BRAINS_EMBED_URL=f"{service.url}/v1", BRAINS_EMBED_MODEL="small")
+    assert told.returncode == 0
+    assert "\nEmbedding  small, by BRAINS_EMBED_URL, 0 of 0 chunks\n" in told.stdout
+
+
+def test_a_service_for_embeddings_that_fails_is_a_problem(tmp_path: Path) -> None:
+    with embedding_server() as service:
+        service.answer = answer_with(401)
+        settings = {"BRAINS_EMBED_URL": service.url, "BRAINS_EMBED_MODEL": "small", "BRAINS_EMBED_KEY": "hunter2"}
+        told = doctor(tmp_path, **settings)
+    assert told.returncode == 1
+    assert "The embedding model small answered 401; notes are found by their words alone. Check BRAINS_EMBED_URL" in (
+        told.stdout
+    )
+    assert "hunter2" not in told.stdout + told.stderr
+
+
+async def test_readiness_tells_of_the_model_once_the_embedded_brain_runs(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        async with httpx.AsyncClient(base_url=served.url) as http:
+            assert "models" not in (await http.get("/readyz")).json()
+            async with served.over_http("modern") as client:
+                await client.call_tool("memory_remember", {"content": "Otters swim."})
+            ready = await http.get("/readyz")
+    assert ready.status_code == 200
+    embedding = ready.json()["models"]["embedding"]
+    assert (embedding["state"], embedding["embedded"], embedding["chunks"]) == ("ready", 1, 1)
+
+
+def test_without_a_language_model_that_is_said(tmp_path: Path) -> None:
+    assert "\nLanguage   no model: answers are made by rule; BRAINS_LLM_URL sets one\n" in doctor(tmp_path).stdout
+
+
+def test_a_language_model_that_works_is_told_as_such(tmp_path: Path) -> None:
+    with scripted(say("ok")) as (model, endpoint):
+        told = doctor(tmp_path, BRAINS_LLM_URL=endpoint.url, BRAINS_LLM_MODEL="scripted")
+    assert "\nLanguage   scripted, by BRAINS_LLM_URL, works\n" in told.stdout
+    assert told.returncode == 0
+    assert [asked["messages"] for asked in model.asked] == [[{"role": "user", "content": "Say ok."}]]
+
+
+def test_a_language_model_that_fails_is_a_problem(tmp_path: Path) -> None:
+    with scripted(Turn(status=401)) as (_, endpoint):
+        settings = {"BRAINS_LLM_URL": endpoint.url, "BRAINS_LLM_MODEL": "scripted", "BRAINS_LLM_KEY": "hunter2"}
+        told = doctor(tmp_path, **settings)
+    assert told.returncode == 1
+    assert "The language model scripted does not work: the language model refused the key. Answers are made by" in (
+        told.stdout
+    )
+    assert "hunter2" not in told.stdout + told.stderr

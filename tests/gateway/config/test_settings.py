@@ -55,6 +55,9 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_UPSTREAM_TOKEN": "up",
             "BRAINS_DIALECT": "Daemon",
             "BRAINS_DATA_DIR": str(tmp_path),
+            "BRAINS_EMBED_URL": "http://127.0.0.1:11434/v1",
+            "BRAINS_EMBED_MODEL": "nomic-embed-text",
+            "BRAINS_EMBED_KEY": "ek",
             "BRAINS_SURFACES": "KV, memory,",
             "BRAINS_SURFACE": "Kv",
             "BRAINS_ACTOR": "ann@example.org",
@@ -108,16 +111,25 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_FETCHES_PER_MINUTE": "2",
             "BRAINS_STORED_PER_MINUTE": "4096",
             "BRAINS_MAX_BODIES": "8192",
+            "BRAINS_LLM_URL": "http://127.0.0.1:11434/v1",
+            "BRAINS_LLM_MODEL": "qwen3:4b",
+            "BRAINS_LLM_KEY": "hush",
         },
     )
     assert settings.upstream_token is not None
     assert settings.token is not None
     assert settings.upstream_token.get_secret_value() == "up"
     assert settings.token.get_secret_value() == "in"
-    assert settings.model_dump(exclude={"upstream_token", "token"}) == {
+    assert settings.embed_key is not None
+    assert settings.embed_key.get_secret_value() == "ek"
+    assert settings.llm_key is not None
+    assert settings.llm_key.get_secret_value() == "hush"
+    assert settings.model_dump(exclude={"upstream_token", "token", "embed_key", "llm_key"}) == {
         "upstream_url": "https://platform.example/api",
         "dialect": "daemon",
         "data_dir": tmp_path,
+        "embed_url": "http://127.0.0.1:11434/v1",
+        "embed_model": "nomic-embed-text",
         "surfaces": ("memory", "kv"),
         "surface": "kv",
         "actor": "ann@example.org",
@@ -170,6 +182,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "fetches_per_minute": 2,
         "stored_per_minute": 4096,
         "max_bodies": 8192,
+        "llm_url": "http://127.0.0.1:11434/v1",
+        "llm_model": "qwen3:4b",
     }
 
 
@@ -308,6 +322,47 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
         ],
         ({"BRAINS_INGEST_ROOTS": "/:/no/such"}, "BRAINS_INGEST_ROOTS names /no/such, which is not a directory."),
         ({"BRAINS_INGEST_ROOTS": "/no/{such}"}, "BRAINS_INGEST_ROOTS names /no/{such}, which is not a directory."),
+        *[
+            (
+                {"BRAINS_LLM_URL": bad, "BRAINS_LLM_MODEL": "m"},
+                "BRAINS_LLM_URL must be a plain http:// or https:// URL, for example http://127.0.0.1:11434/v1.",
+            )
+            for bad in ("ollama", "http://", "http://h/?key=1", "file:///model", "http://u:p@h/v1")
+        ],
+        (
+            {"BRAINS_LLM_URL": "http://h"},
+            "BRAINS_LLM_URL is set but BRAINS_LLM_MODEL is not: name the model that is to be used there.",
+        ),
+        *[
+            (
+                {f"BRAINS_LLM_{word}": "x"},
+                f"BRAINS_LLM_{word} is set but BRAINS_LLM_URL is not: set the address of the model too, or unset "
+                f"BRAINS_LLM_{word}.",
+            )
+            for word in ("MODEL", "KEY")
+        ],
+        (
+            {"BRAINS_LLM_URL": "http://h", "BRAINS_LLM_MODEL": "m", "BRAINS_LLM_KEY": "two words"},
+            f"BRAINS_LLM_KEY {WORD_RULE}",
+        ),
+        (
+            {"BRAINS_EMBED_MODEL": "small"},
+            "BRAINS_EMBED_MODEL is set but BRAINS_EMBED_URL is not: set the address of the model too, or unset "
+            "BRAINS_EMBED_MODEL.",
+        ),
+        (
+            {"BRAINS_EMBED_KEY": "hunter2"},
+            "BRAINS_EMBED_KEY is set but BRAINS_EMBED_URL is not: set the address of the model too, or unset "
+            "BRAINS_EMBED_KEY.",
+        ),
+        (
+            {"BRAINS_EMBED_URL": "http://127.0.0.1:11434"},
+            "BRAINS_EMBED_URL is set but BRAINS_EMBED_MODEL is not: name the model that is to be used there.",
+        ),
+        (
+            {"BRAINS_EMBED_URL": "ftp://example", "BRAINS_EMBED_MODEL": "small"},
+            "BRAINS_EMBED_URL must be a plain http:// or https:// URL, for example http://127.0.0.1:11434/v1.",
+        ),
         (
             {"JB_TOKEN": "hunter2"},
             "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
@@ -326,9 +381,10 @@ def test_a_bad_flag_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) ->
     assert complaint(monkeypatch, {}, port=0) == "BRAINS_PORT must be at least 1."
 
 
-@pytest.mark.parametrize("name", ["BRAINS_TOKEN", "BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"])
+@pytest.mark.parametrize("name", ["BRAINS_TOKEN", "BRAINS_UPSTREAM_TOKEN", "JB_TOKEN", "BRAINS_LLM_KEY"])
 def test_a_secret_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    settings = loaded(monkeypatch, {name: "hunter2", "BRAINS_UPSTREAM_URL": "http://h"})
+    others = {"BRAINS_UPSTREAM_URL": "http://h", "BRAINS_LLM_URL": "http://h", "BRAINS_LLM_MODEL": "m"}
+    settings = loaded(monkeypatch, {name: "hunter2", **others})
     assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
     assert "hunter2" not in complaint(monkeypatch, {name: "hunter2 is two words"})
 

@@ -450,8 +450,7 @@ def test_doctor_sends_no_token_over_a_network_that_others_read() -> None:
 
 @pytest.mark.parametrize("arguments", [("stdio",), ("doctor",)], ids=" ".join)
 @pytest.mark.parametrize("file", ["", "{missing}"], ids=["unset", "missing"])
-@pytest.mark.not_quick
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_what_cannot_be_signed_is_one_sentence_for_the_other_commands_too(
     files: dict[str, str], arguments: tuple[str, ...], file: str
 ) -> None:

@@ -12,6 +12,9 @@ from gateway.ingest.child_reader import Kind, Limits, Reading, Unreadable, read_
 from tests.gateway.test_processes import wait_until
 from tests.pdf import pdf
 
+# Each of them starts a process.
+pytestmark = pytest.mark.not_quick
+
 SLOW_HTML = b"<a " * 60_000
 LIMITS = Limits(cpu_seconds=10, text=100_000)
 

@@ -13,6 +13,9 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.names import check_path, checksum
 from tests.pdf import pdf
 
+# Most of them start a process.
+pytestmark = pytest.mark.not_quick
+
 ARTICLE = """<!doctype html><html><head><title> A &amp;
   B </title><style>p {color: red}</style></head><body>
 <nav>Home | About</nav><aside>Buy now</aside>

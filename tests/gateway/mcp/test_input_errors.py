@@ -14,6 +14,7 @@ LONG = "\x01" * 3_000_000
 
 
 @pytest.mark.parametrize("shown", [printable, text.project_not_found])
+@pytest.mark.not_quick
 def test_of_a_long_name_only_the_beginning_is_looked_at(shown: Callable[[str], str]) -> None:
     assert "?" * 64 in shown(LONG)
     assert "…" in shown(LONG)

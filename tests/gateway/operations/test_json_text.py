@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.operations import json_text
 from gateway.operations.json_text import LISTED_VALUES, VALUES, TooLarge, parse_json, parse_list
 
 
@@ -56,12 +57,15 @@ def test_a_number_nobody_can_reckon_with_is_no_json(text: str) -> None:
     assert len(str(caught.value)) < 100
 
 
-@pytest.mark.parametrize("count", [0, 10, VALUES // 2, LISTED_VALUES // 6 - 10])
+@pytest.mark.parametrize(
+    "count", [0, 10, VALUES // 2, pytest.param(LISTED_VALUES // 6 - 10, marks=pytest.mark.not_quick)]
+)
 async def test_a_long_list_is_read_as_a_short_one(count: int) -> None:
     body = listing(count)
     assert await parse_list(body) == json.loads(body)
 
 
+@pytest.mark.not_quick
 async def test_others_have_their_turn_while_a_long_list_is_read() -> None:
     turns = 0
 
@@ -78,15 +82,24 @@ async def test_others_have_their_turn_while_a_long_list_is_read() -> None:
     assert turns > len(body) // 100_000
 
 
+@pytest.mark.not_quick
 async def test_a_list_that_is_far_too_long_is_not_read() -> None:
     with pytest.raises(TooLarge):
         await parse_list(listing(LISTED_VALUES // 4))
 
 
-LONG = many("0", VALUES + 1)
+# Long enough to be read in turns, where few values are allowed at once.
+FEW = 1000
+LONG = many("0", FEW + 1)
 DEEP = "[" * 103 + "]" * 103
 
 
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "VALUES", FEW)
+
+
+@pytest.mark.usefixtures("few_at_once")
 @pytest.mark.parametrize(
     "text",
     [
@@ -113,6 +126,7 @@ async def test_a_long_list_that_is_no_json_is_not_read(text: str) -> None:
         await parse_list(text.encode())
 
 
+@pytest.mark.usefixtures("few_at_once")
 @pytest.mark.parametrize(
     ("text", "rest"),
     [
@@ -123,4 +137,4 @@ async def test_a_long_list_that_is_no_json_is_not_read(text: str) -> None:
     ids=range(3),
 )
 async def test_a_long_list_may_have_anything_beside_it(text: str, rest: dict[str, Any]) -> None:
-    assert await parse_list(text.encode()) == {"a": [0] * (VALUES + 1), **rest}
+    assert await parse_list(text.encode()) == {"a": [0] * (FEW + 1), **rest}

@@ -14,7 +14,7 @@ PROJECT = {"X-MemoAI-Project": "home"}
 SAME_WORDS = {f"pump{n}": f"The pump {'of the pump ' * n}needs grease, seen {n} times." for n in (4, 1, 5, 2, 3)}
 
 
-@pytest.fixture(scope="module", params=["platform", "daemon"])
+@pytest.fixture(scope="module", params=["platform", pytest.param("daemon", marks=pytest.mark.not_quick)])
 def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """Filled once: the tests only read."""
     with shelf_on(request.param, tmp_path_factory.mktemp("everyday")) as made:
@@ -51,6 +51,7 @@ async def test_no_memo_is_much_like_a_query_that_none_answers(memo: Agent) -> No
     assert sum(map(bool, found.values())) >= 15
 
 
+@pytest.mark.not_quick
 async def test_no_memory_scores_high_for_a_query_that_none_answers(kv: Agent) -> None:
     for mode in ("hybrid", "semantic", "keyword"):
         for query in THIRD.unanswered:

@@ -78,6 +78,7 @@ async def test_many_small_events_are_no_large_one_however_they_are_sent(newline:
     assert len(found) == 2 * EVENT_BYTES // len(delta) + 1
 
 
+@pytest.mark.not_quick
 async def test_a_chunk_that_holds_many_events_is_no_large_event() -> None:
     many = b'event: answer_delta\ndata: {"delta":"x"}\n\n' * 50_000
     assert len(many) > EVENT_BYTES

@@ -58,6 +58,7 @@ def status(served: Served, token: str) -> int:
     return called(served, token, "memory_list_brains", "/mcp/main").status_code
 
 
+@pytest.mark.slow
 def test_the_command_makes_lists_and_revokes_while_a_gateway_runs(tmp_path: Path) -> None:
     with gateway(tmp_path) as served:
         build, build_token = created(tmp_path, "build bot", "--brain", "main", "--scope", "write", "--days", "90")
@@ -136,6 +137,7 @@ def test_a_brain_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -
     created(tmp_path, "x", "--brain", "mian", "--anyway")
 
 
+@pytest.mark.slow
 def test_a_platform_is_asked_for_its_brains_as_the_token_would(tmp_path: Path) -> None:
     platform = Scripted({"GET /v1/brains": lambda _request: {"items": [{"id": "brn_1", "slug": "ours"}]}})
     with listening(platform.app()) as url:

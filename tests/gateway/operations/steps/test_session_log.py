@@ -198,6 +198,7 @@ def test_a_line_larger_than_a_part_is_sent_alone() -> None:
     assert list(parts([b"a", big, b"b"])) == [[b"a"], [big], [b"b"]]
 
 
+@pytest.mark.not_quick
 async def test_others_have_their_turn_while_a_long_log_is_read() -> None:
     turns = 0
 

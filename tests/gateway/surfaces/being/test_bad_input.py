@@ -113,6 +113,7 @@ def tools() -> set[str]:
     return {tool for tool, _arguments, _message in BAD}
 
 
+@pytest.mark.not_quick
 async def test_every_bad_argument_is_refused_in_words(platforms: Platforms) -> None:
     """One client for all of them: what is refused leaves no trace."""
     async with platforms("embedded").over_http("modern", "/being/mcp/main") as client:

@@ -87,7 +87,7 @@ async def patrol(brain: Brain) -> JsonObject:
     return await Patrol(brain, Notebook(brain)).run(Call(), SAID)
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 async def test_a_patrol_that_is_cut_off_anywhere_and_run_again_is_the_same_patrol() -> None:
     async with told() as (daemon, brain):
         brain.writes_left = 1000

@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Do, int, int]] = {
     # On a daemon with a look at what its index of notes tells of, as each consolidation has.
     "trigger_patrol of one scene": (patrol(), 11, 14),
     "trigger_patrol of nothing": (patrol(), 3, 5),
-    "trigger_patrol of two messages": (patrol(*SAID), 18, 26),
+    "trigger_patrol of two messages": (patrol(*SAID), 19, 26),
     "trigger_patrol of them again": (patrol(*SAID), 5, 7),
     "recall": (lambda b, c, _: b.recall(schema.RecallInput(user_message="loaf"), c), 3, 3),
     "recall of nothing": (lambda b, c, _: b.recall(schema.RecallInput(user_message="zebra"), c), 1, 1),

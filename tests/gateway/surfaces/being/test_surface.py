@@ -37,7 +37,8 @@ async def test_eleven_tools_of_eleven_do_what_the_contract_says(house: House) ->
     assert await told(house, "recall", user_message="Who baked the bread?") == "\n".join(
         ["<recalled_memories>", f"- {LINE}", "</recalled_memories>"]
     )
-    assert await told(house, "search_memory", query="bread") == f"Keyword search: 1 node.\n- {LINE} id={scene_id}"
+    kind = "Vector" if house.platform == "embedded" else "Keyword"
+    assert await told(house, "search_memory", query="bread") == f"{kind} search: 1 node.\n- {LINE} id={scene_id}"
     clusters = await told(house, "recall_memory")
     (cluster_id,) = re.findall(r"Baking \(1 node\) id=(\S+)", clusters)
     assert re.sub(r" id=\S+", "", clusters) in (

@@ -23,6 +23,12 @@ def test_the_platforms_score_by_meaning_is_the_similarity() -> None:
     assert similarity("otters", hit("a", "Seals.", 0.1, semantic=0.93)) == 0.93
 
 
+def test_where_words_are_compared_too_they_may_show_it_as_well() -> None:
+    assert similarity("ops-1234", hit("a", "See OPS-1234.", 0.5, semantic=0.31, keyword=0.6)) == 1.0
+    assert similarity("ops-1234", hit("a", "Seals.", 0.5, semantic=0.31, keyword=0.0)) == 0.31
+    assert similarity("otters", hit("a", "Otters sleep.", 0.5, semantic=0.0, keyword=0.6)) == 1.0
+
+
 def test_without_one_it_is_what_the_memo_covers_and_not_its_share_of_the_best_score() -> None:
     assert similarity("machine learning model drift", hit("a", "The coffee machine is new.", 9.0)) < 0.2
     assert similarity("coffee machines", hit("a", "The coffee machine is new.", 0.01)) == 1.0

@@ -53,6 +53,7 @@ def test_long_memos_are_cut_where_all_are_too_much_and_none_is_left_out() -> Non
     ],
     ids=lambda long: ", ".join(list(long)[:2]),
 )
+@pytest.mark.not_quick
 def test_whatever_is_long_in_a_hundred_memos_they_fit_in_one_result(long: dict[str, Any]) -> None:
     told = text.searched([{**MEMO, **long}] * 100)
     memos = json.loads(told)

@@ -176,6 +176,7 @@ async def test_a_file_is_ingested_once(agent: Agent) -> None:
     assert [hit["path"] for hit in found["hits"]] == [first["path"]]
 
 
+@pytest.mark.not_quick
 @pytest.mark.parametrize(
     ("name", "kind", "body"),
     [

@@ -1,0 +1,71 @@
+"""What a vector adds to a write on the embedded brain: the same notes with one and without, by turns."""
+
+import time
+from itertools import islice
+from pathlib import Path
+
+from bench.corpus import CHUNKS_PER_DOCUMENT, Corpus
+from bench.result import Row, Section, Unmeasured, percentile, table, verdict
+from bench.sizes import Sizes
+from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.store import Store
+
+_BUDGET = 1.3
+_WARMING = 20
+
+
+def measure(sizes: Sizes, workdir: Path) -> Section:
+    """Each kind of note is written to two stores in turn, so that both find the same machine."""
+    section = Section("Writes to the embedded brain")
+    lines = []
+    for kind, texts in _notes(sizes.writes).items():
+        without, with_vectors = sizes.quiet.take(lambda texts=texts: _by_turns(workdir, texts))
+        p50, bare = percentile(with_vectors, 0.5), percentile(without, 0.5)
+        ratio = p50 / bare
+        section.rows.append(
+            Row(
+                f"a write to the embedded brain with its vectors: {kind}",
+                f"p50 {p50:.2f} ms",
+                f"{ratio:.2f} × without",
+                f"≤ {_BUDGET} ×",
+                verdict(ratio <= _BUDGET),
+            )
+        )
+        for how, values in (("without", without), ("with", with_vectors)):
+            lines.append([kind, how, *(f"{percentile(values, share):.2f}" for share in (0.5, 0.95))])
+    section.details = [
+        table(["Note", "Vectors", "p50 ms", "p95 ms"], lines),
+        f"{sizes.writes} notes of each kind through the store, each in a durable transaction of its own.",
+    ]
+    return section
+
+
+def _notes(number: int) -> dict[str, list[str]]:
+    whole = [text for _, text in islice(Corpus(CHUNKS_PER_DOCUMENT * number).documents(), number)]
+    return {
+        "a sentence": [" ".join(text.split()[:15]) for text in whole],
+        "150 words": [" ".join(text.split()[:150]) for text in whole],
+        "ten chunks": whole,
+    }
+
+
+def _by_turns(workdir: Path, texts: list[str]) -> tuple[list[float], list[float]]:
+    directory = workdir / f"writes-{time.monotonic_ns()}"
+    stores = [Store.open(directory / "without"), Store.open(directory / "with", OfflineEmbedder())]
+    times: tuple[list[float], list[float]] = ([], [])
+    try:
+        brains = [store.brain("main") for store in stores]
+        for n, text in enumerate([*texts[:_WARMING], *texts]):
+            order = (0, 1) if n % 2 else (1, 0)
+            for which in order:
+                began = time.perf_counter()
+                stores[which].documents.put(brains[which], f"memory/global/{n}.md", text.encode())
+                if n >= _WARMING:
+                    times[which].append((time.perf_counter() - began) * 1e3)
+        told = stores[1].embedding()
+        if told["embedded"] != told["chunks"]:
+            raise Unmeasured("Some of what was written has no vector.")
+    finally:
+        for store in stores:
+            store.close()
+    return times

@@ -1,0 +1,1 @@
+"""A language model by one setting: what it is asked, and what is made of its answers."""

@@ -1,0 +1,193 @@
+"""Vectors for chunks that have none yet, made in the background: slowly, in small transactions, again after a stop."""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from contract.platform.database import Database
+from contract.platform.meaning import vectors
+from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.scale import TEXTS, Scale
+from contract.platform.meaning.vectors import Model, Unembedded
+
+log = logging.getLogger(__name__)
+
+# What services take at once at the least; more would save nothing here.
+AT_ONCE: Final = 32
+# The share of the time that filling works: the rest is for those who wait for an answer.
+BUSY_SHARE: Final = 0.5
+FORGOTTEN_AT_ONCE: Final = 500
+# A process says this often that it uses its model, and the vectors of one that nobody used for so long are removed.
+USED_SECONDS, UNUSED_SECONDS = 600.0, 3600.0
+STOP_SECONDS: Final = 1.0
+# A text that a service does not take is cut, but not to less than this.
+SHORTEST_CUT: Final = 250
+BEYOND: Final = 2**62
+
+
+class Filler:
+    """One thread, which is there from the first chunk without a vector on."""
+
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        self._database, self._embedder = database, embedder
+        self._needed, self._stopping = threading.Event(), threading.Event()
+        self._turn = threading.Lock()
+        self._thread: threading.Thread | None = None
+        # Chunks that the service refuses, by what they say: tried again by the next process.
+        self._refused: set[Unembedded] = set()
+        self._is_known = False
+        self.error: str | None = None
+
+    def nudge(self) -> None:
+        """Say that there may be something to do."""
+        self._needed.set()
+        if self._thread is None:
+            with self._turn:
+                if self._thread is None and not self._stopping.is_set():
+                    self._thread = threading.Thread(target=self._run, name="embedding-fill", daemon=True)
+                    self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._needed.set()
+        with self._turn:
+            if self._thread is not None:
+                # It may be waiting for a service; then it ends by itself, and writes nothing any more.
+                self._thread.join(STOP_SECONDS)
+
+    @property
+    def refused(self) -> int:
+        """How many chunks the service would not embed."""
+        return len(self._refused)
+
+    @property
+    def model(self) -> Model:
+        return Model(self._embedder.name, self._embedder.dimensions)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._needed.clear()
+            try:
+                while self._fill():
+                    # What was written meanwhile, elsewhere or under a number that was passed already, has none yet.
+                    pass
+                self.error = None
+                self._remove_unused()
+            except EmbeddingFailed as failure:
+                self._pause(str(failure))
+                continue
+            except Exception as failure:  # the next round may succeed, and nobody else would hear of it
+                log.exception("filling in vectors failed")
+                self._pause(type(failure).__name__)
+                continue
+            self._needed.wait(USED_SECONDS)
+
+    def _pause(self, reason: str) -> None:
+        if reason != self.error:
+            log.warning("the embedding model %s %s", self._embedder.name, reason)
+        self.error = reason
+        seconds = self._embedder.pause() if isinstance(self._embedder, RemoteEmbedder) else USED_SECONDS
+        self._needed.set()
+        self._stopping.wait(max(seconds, 0.1))
+
+    def _fill(self) -> bool:
+        """Go through all brains once; whether there was anything to do.
+
+        Raises: EmbeddingFailed.
+        """
+        self._get_to_know()
+        found = False
+        for brain in self._incomplete():
+            before = BEYOND
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                some = self._read(brain, before)
+                if not some:
+                    break
+                before = some[-1].chunk
+                wanted = [item for item in some if item not in self._refused]
+                found |= bool(wanted)
+                self._embed(wanted)
+                self._stopping.wait((time.monotonic() - began) * (1 - BUSY_SHARE) / BUSY_SHARE)
+        return found and not self._stopping.is_set()
+
+    def _get_to_know(self) -> None:
+        """Of a service, how long its vectors are and what its cosines mean: it may serve another model by now."""
+        if self._is_known or not isinstance(self._embedder, RemoteEmbedder):
+            return
+        measured = Scale.of(self._embedder.embed(TEXTS))
+        with self._database.writing(announced=False) as connection:
+            vectors.register(connection, self.model, measured)
+        self._is_known = True
+
+    def _incomplete(self) -> list[int]:
+        with self._database.reading() as connection:
+            return vectors.incomplete(connection, vectors.number_of(connection, self.model))
+
+    def _read(self, brain: int, before: int) -> list[Unembedded]:
+        with self._database.reading() as connection:
+            model = vectors.number_of(connection, self.model)
+            # When nothing is missing any more, the rest need not be looked through.
+            if vectors.coverage(connection, model, brain).missing == 0:
+                return []
+            return vectors.unembedded(connection, brain, model, before, AT_ONCE)
+
+    def _embed(self, some: list[Unembedded]) -> None:
+        """Raises: EmbeddingFailed."""
+        if not some:
+            return
+        try:
+            rows = vectors.encoded(self._embedder.embed([item.text for item in some]))
+        except EmbeddingFailed as failure:
+            if not failure.too_much:
+                raise
+            self._embed_less(some, failure)
+            return
+        self._store(some, rows)
+
+    def _embed_less(self, some: list[Unembedded], failure: EmbeddingFailed) -> None:
+        """Half as many texts; of one that is refused alone, the beginning."""
+        if len(some) > 1:
+            self._embed(some[: len(some) // 2])
+            self._embed(some[len(some) // 2 :])
+            return
+        text = some[0].text
+        while len(text) > 2 * SHORTEST_CUT:
+            text = text[: len(text) // 2]
+            try:
+                self._store(some, vectors.encoded(self._embedder.embed([text])))
+                return
+            except EmbeddingFailed as again:
+                if not again.too_much:
+                    raise
+        if not self._embedder.dimensions:
+            # It has not taken any text so far: that is no matter of this one.
+            raise failure
+        self._refused.add(some[0])
+
+    def _store(self, some: list[Unembedded], rows: list[bytes]) -> None:
+        if self._stopping.is_set():
+            return
+        with self._database.writing(announced=False) as connection:
+            model = vectors.register(connection, self.model)
+            kept = vectors.still_there(connection, some)
+            pairs = [(item.chunk, row) for item, row in zip(some, rows, strict=True) if item.chunk in kept]
+            vectors.add(connection, some[0].brain, model, pairs)
+
+    def _remove_unused(self) -> None:
+        """Say that the model is in use, and remove what others have made that are not."""
+        moment = time.time()
+        with self._database.writing(announced=False) as connection:
+            model = vectors.number_of(connection, self.model)
+            if model is None or vectors.coverage(connection, model).missing > self.refused:
+                return
+            connection.execute("UPDATE models SET used_at = ? WHERE n = ?", (int(moment), model))
+            unused = vectors.unused(connection, model, moment - UNUSED_SECONDS)
+        for other in unused:
+            while not self._stopping.is_set():
+                with self._database.writing(announced=False) as connection:
+                    if vectors.forget(connection, other, FORGOTTEN_AT_ONCE):
+                        break
+                self._stopping.wait(0.01)

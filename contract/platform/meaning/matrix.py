@@ -1,0 +1,104 @@
+"""The vectors of a brain in memory, kept in step with a file that other processes write to as well."""
+
+import sqlite3
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from contract.platform.meaning.embedder import Vectors
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+# Of all brains together. The brain that is searched is always held, however large it is.
+BUDGET: Final = 512 * 1024 * 1024
+READ_AT_ONCE: Final = 4096
+# A matrix is made anew when more than this share of its rows are of chunks that are gone.
+STALE_SHARE, STALE_ROWS = 0.1, 256
+GROWTH: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Some rows of `vectors`, in the order of their numbers. It does not change: what is read later comes behind it."""
+
+    numbers: Numbers
+    rows: "Vectors"
+
+    def place(self, number: int) -> int | None:
+        """Where the row with this number is, if it was read."""
+        place = int(np.searchsorted(self.numbers, number))
+        return place if place < len(self.numbers) and self.numbers[place] == number else None
+
+
+class Matrix:
+    """All vectors of one brain by one model that were in the file when it was last looked at."""
+
+    def __init__(self, brain: int, model: int, dimensions: int) -> None:
+        self._brain, self._model, self._dimensions = brain, model, dimensions
+        self._numbers: Numbers = np.empty(0, dtype=np.int64)
+        self._rows: Vectors = np.empty((0, dimensions), dtype=np.float32)
+        self._count = 0
+        self._turn = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        return int(self._rows.nbytes + self._numbers.nbytes)
+
+    def view(self, connection: sqlite3.Connection, live: int) -> View:
+        """What this connection sees, of which `live` are in the file, and perhaps some more.
+
+        More are rows that another connection saw earlier and that are gone, or later and that are not there yet.
+        """
+        with self._turn:
+            if self._count - live > max(STALE_ROWS, STALE_SHARE * self._count):
+                self._count = 0
+                # Views that are in use keep the old arrays.
+                self._reserve(live, keep=0)
+            elif not self._count:
+                self._reserve(live, keep=0)
+            self._read(connection)
+            return View(self._numbers[: self._count], self._rows[: self._count])
+
+    def _read(self, connection: sqlite3.Connection) -> None:
+        last = int(self._numbers[self._count - 1]) if self._count else 0
+        cursor = connection.execute(
+            "SELECT n, vector FROM vectors WHERE brain = ? AND model = ? AND n > ? ORDER BY n",
+            (self._brain, self._model, last),
+        )
+        while some := cursor.fetchmany(READ_AT_ONCE):
+            end = self._count + len(some)
+            if end > len(self._numbers):
+                self._reserve(max(end, int(GROWTH * end)), keep=self._count)
+            together = np.frombuffer(b"".join(row["vector"] for row in some), dtype="<f2")
+            self._rows[self._count : end] = together.reshape(len(some), self._dimensions)
+            self._numbers[self._count : end] = [row["n"] for row in some]
+            self._count = end
+
+    def _reserve(self, rows: int, *, keep: int) -> None:
+        numbers, space = np.empty(rows, dtype=np.int64), np.empty((rows, self._dimensions), dtype=np.float32)
+        numbers[:keep], space[:keep] = self._numbers[:keep], self._rows[:keep]
+        self._numbers, self._rows = numbers, space
+
+
+@dataclass(slots=True)
+class Matrices:
+    """Those of the brains that were searched last."""
+
+    budget: int = BUDGET
+    _held: "OrderedDict[tuple[int, int], Matrix]" = field(default_factory=OrderedDict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def view(self, connection: sqlite3.Connection, brain: int, model: int, dimensions: int, live: int) -> View:
+        with self._turn:
+            matrix = self._held.setdefault((brain, model), Matrix(brain, model, dimensions))
+            self._held.move_to_end((brain, model))
+        view = matrix.view(connection, live)
+        with self._turn:
+            while sum(held.size for held in self._held.values()) > self.budget and len(self._held) > 1:
+                self._held.popitem(last=False)
+        return view

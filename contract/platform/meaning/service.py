@@ -1,0 +1,129 @@
+"""What a store does about meaning: a query as a vector, the chunks near it, and how far the vectors are."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from contract.platform.database import Database
+from contract.platform.meaning import fusion, vectors
+from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.filling import USED_SECONDS, Filler
+from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.scale import OFFLINE
+from contract.platform.meaning.vectors import Model
+from contract.platform.query import Filters
+from contract.platform.wire import JsonObject
+
+if TYPE_CHECKING:
+    from contract.platform.meaning.embedder import Vectors
+    from contract.platform.meaning.matrix import Matrices
+
+log = logging.getLogger(__name__)
+
+# With fewer vectors than this, what has none would be hidden behind what has one: then words decide alone.
+ENOUGH: Final = 0.9
+
+
+class Meaning:
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        self._database, self._embedder = database, embedder
+        self._filler = Filler(database, embedder)
+        self._matrices: Matrices | None = None
+        self._used = -USED_SECONDS
+
+    def start(self) -> None:
+        """Begin to fill in what is missing, if anything is; of a service, only it can say."""
+        if isinstance(self._embedder, RemoteEmbedder):
+            self._database.written = self._filler.nudge
+            self._filler.nudge()
+        elif self._coverage().missing:
+            self._filler.nudge()
+
+    def close(self) -> None:
+        self._filler.close()
+        if isinstance(self._embedder, RemoteEmbedder):
+            self._embedder.close()
+
+    def seek(self, text: str) -> "Sought | None":
+        """A query that can be compared with chunks; None if only words can be, for the time being."""
+        if time.monotonic() - self._used > USED_SECONDS:
+            self._used = time.monotonic()
+            self._filler.nudge()
+        try:
+            vector = self._vector(text)
+        except EmbeddingFailed:
+            return None
+        except Exception:  # whatever is wrong with the model, words find something too
+            log.exception("a query could not be embedded")
+            return None
+        return Sought(self, vector) if vector.any() else None
+
+    def _vector(self, text: str) -> "Vectors":
+        if isinstance(self._embedder, RemoteEmbedder):
+            return self._embedder.embed_query(text)
+        vector: Vectors = self._embedder.embed([text])[0]
+        return vector
+
+    def near(
+        self,
+        connection: sqlite3.Connection,
+        brain: int,
+        vector: "Vectors",
+        chunks: Sequence[int],
+        wanted: int,
+        filters: Filters,
+    ) -> dict[int, float] | None:
+        """The cosines of these chunks, and of those that are nearest and meet the filters; None without vectors."""
+        from contract.platform.meaning import nearest
+        from contract.platform.meaning.matrix import Matrices
+
+        known = vectors.known(connection, Model(self._embedder.name, len(vector)))
+        covered = vectors.coverage(connection, known.number if known else None, brain)
+        if covered.missing > self._filler.refused:
+            self._filler.nudge()
+        if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
+            return None
+        self._matrices = self._matrices or Matrices()
+        view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
+        scale = known.scale or OFFLINE
+        least = OFFLINE.convert(fusion.LEAST, scale)
+        found = nearest.nearest(connection, view, vector, wanted, least, filters)
+        found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
+        return {chunk: scale.convert(cosine, OFFLINE) for chunk, cosine in found.items()}
+
+    def status(self) -> JsonObject:
+        """Which model embeds, how far it is, and whether it works."""
+        covered = self._coverage()
+        remote = self._embedder if isinstance(self._embedder, RemoteEmbedder) else None
+        error = self._filler.error or (remote and remote.error)
+        is_unknown = not self._embedder.dimensions
+        told: JsonObject = {
+            "name": self._embedder.name,
+            "source": "endpoint" if remote else "offline",
+            "dimensions": self._embedder.dimensions,
+            "state": "failing" if error else "building" if covered.missing or is_unknown else "ready",
+            "embedded": covered.embedded,
+            "chunks": covered.chunks,
+        }
+        return {**told, "error": error} if error else told
+
+    def _coverage(self) -> vectors.Coverage:
+        with self._database.reading() as connection:
+            model = Model(self._embedder.name, self._embedder.dimensions)
+            return vectors.coverage(connection, vectors.number_of(connection, model))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A query, made a vector before a transaction began: a service may take its time."""
+
+    meaning: Meaning
+    vector: "Vectors"
+
+    def near(
+        self, connection: sqlite3.Connection, brain: int, chunks: Sequence[int], wanted: int, filters: Filters
+    ) -> dict[int, float] | None:
+        return self.meaning.near(connection, brain, self.vector, chunks, wanted, filters)

@@ -1,0 +1,199 @@
+"""Vectors as rows of the file, inside a transaction that someone else has begun."""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from contract.platform.meaning.scale import Scale
+
+if TYPE_CHECKING:
+    from contract.platform.meaning.embedder import Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What made a vector: the length is part of its name."""
+
+    name: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A model that has made vectors before. Only of a service's model the scale is measured."""
+
+    number: int
+    scale: Scale | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many chunks there are, and how many of them have a vector of a model."""
+
+    embedded: int
+    chunks: int
+
+    @property
+    def missing(self) -> int:
+        return max(self.chunks - self.embedded, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """A chunk that has no vector of a model yet, and the text to make one of."""
+
+    brain: int
+    chunk: int
+    text: str
+
+
+def text_of(title: str, text: str) -> str:
+    """What of a chunk is embedded. Tags say too little, and would make all notes of a tag alike."""
+    return f"{title}\n{text}" if title else text
+
+
+def encoded(rows: "Vectors") -> list[bytes]:
+    return [row.tobytes() for row in rows.astype("<f2")]
+
+
+def known(connection: sqlite3.Connection, model: Model) -> Known | None:
+    row = connection.execute(
+        "SELECT n, unrelated, related FROM models WHERE name = ? AND dimensions = ?", (model.name, model.dimensions)
+    ).fetchone()
+    if row is None:
+        return None
+    return Known(row["n"], None if row["related"] is None else Scale(row["unrelated"], row["related"]))
+
+
+def number_of(connection: sqlite3.Connection, model: Model) -> int | None:
+    found = known(connection, model)
+    return None if found is None else found.number
+
+
+def register(connection: sqlite3.Connection, model: Model, scale: Scale | None = None) -> int:
+    """The number of a model, which it gets when it makes its first vector."""
+    number = number_of(connection, model)
+    if number is not None:
+        return number
+    measured = (None, None) if scale is None else (scale.unrelated, scale.related)
+    made = connection.execute(
+        "INSERT INTO models (name, dimensions, unrelated, related, used_at) VALUES (?, ?, ?, ?, ?)",
+        (model.name, model.dimensions, *measured, int(time.time())),
+    ).lastrowid
+    assert made is not None
+    return made
+
+
+def add(connection: sqlite3.Connection, brain: int, model: int, rows: Sequence[tuple[int, bytes]]) -> None:
+    """Keep the vectors of these chunks; one that another process has been quicker with stays."""
+    if not rows:
+        return
+    before = connection.total_changes
+    connection.executemany(
+        "INSERT INTO vectors (brain, chunk, model, vector) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(brain, chunk, model, vector) for chunk, vector in rows],
+    )
+    _count(connection, brain, model, connection.total_changes - before)
+
+
+def _count(connection: sqlite3.Connection, brain: int, model: int, change: int) -> None:
+    connection.execute(
+        "INSERT INTO embedded (brain, model, chunks) VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET chunks = chunks + excluded.chunks",
+        (brain, model, change),
+    )
+
+
+def remove(connection: sqlite3.Connection, brain: int, document: int) -> None:
+    """Take out the vectors of a document, before its chunks go."""
+    of_document = "chunk IN (SELECT n FROM chunks WHERE document = ?)"
+    counted = connection.execute(
+        f"SELECT model, count(*) AS vectors FROM vectors WHERE {of_document} GROUP BY model", (document,)
+    ).fetchall()
+    if counted:
+        connection.execute(f"DELETE FROM vectors WHERE {of_document}", (document,))
+        for row in counted:
+            _count(connection, brain, row["model"], -row["vectors"])
+
+
+def count_of(connection: sqlite3.Connection, document: int) -> int:
+    """How many chunks of a document have a vector, of whatever model."""
+    counting = "SELECT count(DISTINCT c.n) FROM chunks AS c JOIN vectors AS v ON v.chunk = c.n WHERE c.document = ?"
+    return int(connection.execute(counting, (document,)).fetchone()[0])
+
+
+def coverage(connection: sqlite3.Connection, model: int | None, brain: int | None = None) -> Coverage:
+    """Of one brain, or of all. A model that has no number yet has made nothing."""
+    condition, bounds = ("", ()) if brain is None else (" WHERE b.n = ?", (brain,))
+    row = connection.execute(
+        "SELECT ifnull(sum(b.chunks), 0), ifnull(sum(e.chunks), 0) FROM brains AS b "
+        f"LEFT JOIN embedded AS e ON e.brain = b.n AND e.model = ?{condition}",
+        (model, *bounds),
+    ).fetchone()
+    return Coverage(embedded=row[1], chunks=row[0])
+
+
+def incomplete(connection: sqlite3.Connection, model: int | None) -> list[int]:
+    """The brains that have chunks without a vector."""
+    rows = connection.execute(
+        "SELECT b.n FROM brains AS b LEFT JOIN embedded AS e ON e.brain = b.n AND e.model = ? "
+        "WHERE b.chunks > ifnull(e.chunks, 0) ORDER BY b.n",
+        (model,),
+    )
+    return [row["n"] for row in rows]
+
+
+def unembedded(
+    connection: sqlite3.Connection, brain: int, model: int | None, before: int, limit: int
+) -> list[Unembedded]:
+    """The newest chunks below a number that have no vector: what was written last is missed first."""
+    rows = connection.execute(
+        f"""
+        SELECT c.n, w.title, w.text FROM chunks AS c CROSS JOIN documents AS d ON d.n = c.document
+        CROSS JOIN words_{brain:d} AS w ON w.rowid = c.n
+        WHERE c.n < ? AND d.brain = ? AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.chunk = c.n AND v.model = ?)
+        ORDER BY c.n DESC LIMIT ?
+        """,
+        (before, brain, model, limit),
+    )
+    return [Unembedded(brain, row["n"], text_of(row["title"], row["text"])) for row in rows]
+
+
+def still_there(connection: sqlite3.Connection, wanted: Iterable[Unembedded]) -> set[int]:
+    """Those chunks that say what they said when they were read: SQLite gives numbers of chunks again."""
+    kept = set()
+    for item in wanted:
+        known = connection.execute("SELECT 1 FROM brains WHERE n = ?", (item.brain,)).fetchone()
+        row = (
+            known
+            and connection.execute(
+                f"SELECT title, text FROM words_{item.brain:d} WHERE rowid = ?", (item.chunk,)
+            ).fetchone()
+        )
+        if row and text_of(row["title"], row["text"]) == item.text:
+            kept.add(item.chunk)
+    return kept
+
+
+def unused(connection: sqlite3.Connection, model: int, since: float) -> list[int]:
+    """Other models, whose vectors nobody has asked for in a while."""
+    rows = connection.execute("SELECT n FROM models WHERE n != ? AND used_at < ?", (model, since))
+    return [row["n"] for row in rows]
+
+
+def forget(connection: sqlite3.Connection, model: int, limit: int) -> bool:
+    """Remove some vectors of a model, and in the end the model; whether that is done."""
+    # Whoever wants it again meanwhile begins anew, instead of counting on vectors that are going.
+    connection.execute("UPDATE models SET name = '', dimensions = -n WHERE n = ?", (model,))
+    gone = connection.execute(
+        "DELETE FROM vectors WHERE n IN (SELECT v.n FROM brains AS b CROSS JOIN vectors AS v ON v.brain = b.n "
+        "AND v.model = ? LIMIT ?)",
+        (model, limit),
+    ).rowcount
+    if gone == limit:
+        return False
+    connection.execute("DELETE FROM embedded WHERE model = ?", (model,))
+    connection.execute("DELETE FROM models WHERE n = ?", (model,))
+    return True
