@@ -128,11 +128,11 @@ class Counted:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.requests = 0
-        self.last = ""
+        self.paths: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.requests += scope["type"] == "http"
-        self.last = str(scope.get("path"))
+        self.paths.add(str(scope.get("path")))
         await self._app(scope, receive, send)
 
 

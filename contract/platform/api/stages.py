@@ -20,9 +20,10 @@ async def consolidate(request: Request, brain: Brain) -> Response:
     if failure is not None and not done:
         note = f"By rule alone, because {failure.message}."
         return JSONResponse({**by_rule, **counts, "note": note})
-    overview = await in_thread(platform.writes, platform.store.stages.compile, brain)
-    written = {"summaries_written": max(by_rule["summaries_written"], overview["summaries_written"])}
-    return JSONResponse({**by_rule, **written, **counts, "method": "model"})
+    if done:
+        # What the model changed is not in the overviews yet.
+        await in_thread(platform.writes, platform.store.stages.compile, brain)
+    return JSONResponse({**by_rule, **counts, "method": "model"})
 
 
 async def compile_brain(request: Request, brain: Brain) -> Response:

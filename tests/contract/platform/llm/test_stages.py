@@ -159,8 +159,12 @@ def test_a_note_is_changed_once_in_one_go(facts: Told) -> None:
 def test_what_people_wrote_is_never_shown_for_tidying_nor_touched(facts: Told) -> None:
     path = texts(facts)[FACTS[3]]
     facts.write(path, "I never eat peanuts, and I mean it.\n")
+    transcript = {"content": "user: The transcript stays.\n", "path": "raw/t.md", "source": "extract"}
+    assert facts.http.post("/documents", json=transcript).status_code == 201
     consolidate(facts, {"action": "prune", "notes": [1, 2, 3]})
-    assert "I mean it" not in facts.script.told
+    shown = [one["messages"][1]["content"] for one in facts.script.asked if "tidy up" in one["messages"][0]["content"]]
+    assert shown
+    assert not [text for text in shown if "I mean it" in text or "user: The transcript stays." in text]
     assert facts.read(path) == "I never eat peanuts, and I mean it.\n"
     assert facts.read("memory/global/own.md") == "The office is in Bergen.\n"
 
