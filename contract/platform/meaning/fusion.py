@@ -24,7 +24,7 @@ SEMANTIC_SHARE: Final = 0.45
 HALF_WAY: Final = 0.9
 SLOPE: Final = 0.4
 # A text without any word of the query is a hit only if it is this near: below are most that have nothing to do with it.
-LEAST_SEMANTIC: Final = 0.25
+LEAST_SEMANTIC: Final = 0.35
 
 
 class Fused(NamedTuple):

@@ -76,6 +76,8 @@ class Meaning:
     def _vector(self, text: str) -> "Vectors":
         if isinstance(self._embedder, RemoteEmbedder):
             return self._embedder.embed_query(text)
+        # Of a service's model, the file knows it.
+        self._own = self._own or measured(self._embedder)
         vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
@@ -109,10 +111,7 @@ class Meaning:
         return Near(found, calibration)
 
     def _calibration(self, known: vectors.Known) -> Calibration:
-        if isinstance(self._embedder, RemoteEmbedder):
-            found = known.calibration
-        else:
-            found = self._own = self._own or measured(self._embedder)
+        found = self._own or known.calibration
         return found if found is not None and found.related - found.unrelated >= LEAST_DIFFERENCE else USUAL
 
     def status(self) -> JsonObject:
