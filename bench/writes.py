@@ -1,6 +1,7 @@
 """What a vector adds to a write on the embedded brain: the same notes with one and without, by turns."""
 
 import time
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
     section = Section("Writes to the embedded brain")
     lines = []
     for kind, texts in _notes(sizes.writes).items():
-        without, with_vectors = sizes.quiet.take(lambda texts=texts: _by_turns(workdir, texts))
+        without, with_vectors = sizes.quiet.take(partial(_by_turns, workdir, texts))
         p50, bare = percentile(with_vectors, 0.5), percentile(without, 0.5)
         ratio = p50 / bare
         section.rows.append(

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.platform.meaning.calibration import PAIRS
+
 DIMENSIONS = 512
 # Words of one row mean the same.
 SAME = (
@@ -24,6 +26,7 @@ SAME = (
     ("ship", "vessel", "boat"),
     ("buy", "purchase"),
 )
+_OF_CALIBRATION = {text for pair in PAIRS for text in pair}
 _CONCEPTS = {word: row[0] for row in SAME for word in row}
 
 
@@ -39,7 +42,7 @@ def vector_of(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 @dataclass
 class ConceptEmbedder:
-    """In this process, and at once. With a gate, only questions are embedded before it is opened."""
+    """In this process, and at once. With a gate, no note is embedded before it is opened."""
 
     name: str = "concepts"
     dimensions: int = DIMENSIONS
@@ -47,7 +50,7 @@ class ConceptEmbedder:
     gate: threading.Event | None = None
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self.gate is not None and not all(text.endswith("?") for text in texts):
+        if self.gate is not None and not all(text.endswith("?") or text in _OF_CALIBRATION for text in texts):
             assert self.gate.wait(30)
         self.texts += texts
         rows = [vector_of(text, self.dimensions) for text in texts]

@@ -1,9 +1,10 @@
 """Finding chunks: which rows the index is asked for, and how well each of them answers the query."""
 
 import json
+import math
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias, get_args
@@ -12,7 +13,7 @@ from contract.platform import index, names, query, words
 from contract.platform.brains import Brain
 from contract.platform.documents import document_id
 from contract.platform.meaning import fusion
-from contract.platform.meaning.service import Sought
+from contract.platform.meaning.service import Near, Sought
 from contract.platform.query import Filters, Term
 from contract.platform.wire import JsonObject, Scalar
 
@@ -123,15 +124,23 @@ def search(
     if near is None:
         hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
         return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms)
-    chunks = list(dict.fromkeys([*rows, *near]))
+    chunks = list(dict.fromkeys([*rows, *near.cosines]))
     hits = _fused([_hit(brain, row, terms) for row in _fetch(connection, brain, chunks)], near)
     return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms, "hybrid")
 
 
-def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
+def _fused(hits: list[Hit], near: Near) -> list[Hit]:
     """The hits with scores by words and meaning."""
-    scores = fusion.fuse([(hit.keyword, near.get(hit.chunk)) for hit in hits])
-    return [replace(hit, score=fused.score, semantic=fused.semantic) for hit, fused in zip(hits, scores, strict=True)]
+    cosines = [near.cosines.get(hit.chunk, math.nan) for hit in hits]
+    fused = fusion.fuse([hit.keyword for hit in hits], cosines, near.calibration)
+    return [
+        replace(
+            hit,
+            score=min(max(round(score, 6), LEAST_SCORE), GREATEST_SCORE),
+            semantic=None if math.isnan(cosine) else round(semantic, 6),
+        )
+        for hit, cosine, score, semantic in zip(hits, cosines, fused.scores, fused.semantics, strict=True)
+    ]
 
 
 def _without_repeats(hits: list[Hit]) -> list[Hit]:

@@ -1,1 +1,7 @@
 """Meaning as numbers: vectors of texts, and what they add to a search by words."""
+
+import os
+
+# Before numpy is imported for the first time, here or by whoever imports from here. On a busy machine the threads of
+# its library wait for each other without sleeping: a product of small matrices then takes a hundred times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,9 +7,9 @@ from typing import Final
 
 from contract.platform.database import Database
 from contract.platform.meaning import vectors
+from contract.platform.meaning.calibration import measured
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
-from contract.platform.meaning.scale import TEXTS, Scale
 from contract.platform.meaning.vectors import Model, Unembedded
 
 log = logging.getLogger(__name__)
@@ -117,9 +117,9 @@ class Filler:
         """Of a service, how long its vectors are and what its cosines mean: it may serve another model by now."""
         if self._is_known or not isinstance(self._embedder, RemoteEmbedder):
             return
-        measured = Scale.of(self._embedder.embed(TEXTS))
+        calibration = measured(self._embedder)
         with self._database.writing(announced=False) as connection:
-            vectors.register(connection, self.model, measured)
+            vectors.register(connection, self.model, calibration)
         self._is_known = True
 
     def _incomplete(self) -> list[int]:

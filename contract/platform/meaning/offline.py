@@ -5,11 +5,12 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib.metadata import distribution
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
 
     from contract.platform.meaning.embedder import Vectors
 
+Pieces: TypeAlias = Callable[[str], Sequence[int]]
+
 PACKAGE: Final = "wordllama"
 WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
 TOKENIZER: Final = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
 TENSOR: Final = "embedding.weight"
 
+# Of the words of a brain, few are used often. A run of a script without spaces is no word, and comes only once.
+KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times a chunk. What is longer is a text without spaces, of which the beginning says enough.
 LONGEST: Final = 8192
 
@@ -35,31 +40,69 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._loaded: tuple[Tokenizer, NDArray[np.float16]] | None = None
+        self._loaded: tuple[Pieces, Table] | None = None
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np
 
-        tokenizer, table = self._load()
+        pieces_of, table = self._load()
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
-            pieces = tokenizer.encode(_readable(text), add_special_tokens=False).ids
+            pieces = [piece for word in _readable(text).split() for piece in pieces_of(word)]
             if pieces:
-                total = table[pieces].sum(axis=0, dtype=np.float32)
+                total = table.rows(pieces).sum(axis=0)
                 vectors[row] = total / max(float(np.linalg.norm(total)), 1e-9)
         return vectors
 
-    def _load(self) -> "tuple[Tokenizer, NDArray[np.float16]]":
+    def _load(self) -> "tuple[Pieces, Table]":
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    self._loaded = _tokenizer(), _table()
+                    self._loaded = _pieces_of(_tokenizer()), Table(_weights())
         return self._loaded
+
+
+class Table:
+    """The rows in numbers that are quick to add, each made when it is first needed: most never are."""
+
+    def __init__(self, weights: "NDArray[np.float16]") -> None:
+        import numpy as np
+
+        self._weights = weights
+        # Memory that was never written to takes no room.
+        self._rows = np.zeros(weights.shape, dtype=np.float32)
+        self._is_made = np.zeros(len(weights), dtype=bool)
+
+    def rows(self, places: Sequence[int]) -> "Vectors":
+        import numpy as np
+
+        wanted = np.asarray(places)
+        new = wanted[~self._is_made[wanted]]
+        if len(new):
+            # Another thread may be doing the same, with the same result.
+            self._rows[new] = self._weights[new]
+            self._is_made[new] = True
+        rows: Vectors = self._rows.take(wanted, axis=0)
+        return rows
 
 
 def _readable(text: str) -> str:
     """What the tokenizer takes: not too long, and without halves of characters."""
-    return " ".join(text[:LONGEST].encode(errors="replace").decode().split())
+    return text[:LONGEST].encode(errors="replace").decode()
+
+
+def _pieces_of(tokenizer: "Tokenizer") -> Pieces:
+    """The tokenizer for one word at a time: no piece reaches over a space, and most words come again and again."""
+
+    def cut(word: str) -> tuple[int, ...]:
+        pieces = tokenizer.encode(word, add_special_tokens=False).ids
+        # What is cut into letters is no word: a code, a number, a name that nobody knows. It is found as it is written,
+        # and its letters would only make it like other such.
+        is_no_word = word.isascii() and len(pieces) >= 4 and len(word) <= 2 * len(pieces)
+        return () if is_no_word else tuple(pieces)
+
+    kept = lru_cache(KEPT_WORDS)(cut)
+    return lambda word: kept(word) if len(word) <= LONGEST_KEPT else cut(word)
 
 
 def _tokenizer() -> "Tokenizer":
@@ -68,7 +111,7 @@ def _tokenizer() -> "Tokenizer":
     return Tokenizer.from_file(str(_file(TOKENIZER)))
 
 
-def _table() -> "NDArray[np.float16]":
+def _weights() -> "NDArray[np.float16]":
     """The rows as they are in the file, which processes share: 8 bytes of length, a header in JSON, the numbers."""
     import numpy as np
 

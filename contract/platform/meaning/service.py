@@ -3,16 +3,16 @@
 import logging
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from contract.platform.database import Database
 from contract.platform.meaning import fusion, vectors
+from contract.platform.meaning.calibration import Calibration, measured
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.filling import USED_SECONDS, Filler
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
-from contract.platform.meaning.scale import OFFLINE
 from contract.platform.meaning.vectors import Model
 from contract.platform.query import Filters
 from contract.platform.wire import JsonObject
@@ -25,6 +25,17 @@ log = logging.getLogger(__name__)
 
 # With fewer vectors than this, what has none would be hidden behind what has one: then words decide alone.
 ENOUGH: Final = 0.9
+# A service whose model hardly tells related texts from others is taken at its word, as if it were like most.
+LEAST_DIFFERENCE: Final = 0.05
+USUAL: Final = Calibration(unrelated=0.0, related=0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Chunks with their cosines, and what those are worth."""
+
+    cosines: Mapping[int, float]
+    calibration: Calibration
 
 
 class Meaning:
@@ -32,6 +43,7 @@ class Meaning:
         self._database, self._embedder = database, embedder
         self._filler = Filler(database, embedder)
         self._matrices: Matrices | None = None
+        self._own: Calibration | None = None
         self._used = -USED_SECONDS
 
     def start(self) -> None:
@@ -59,11 +71,13 @@ class Meaning:
         except Exception:  # whatever is wrong with the model, words find something too
             log.exception("a query could not be embedded")
             return None
-        return Sought(self, vector) if vector.any() else None
+        return Sought(self, vector)
 
     def _vector(self, text: str) -> "Vectors":
         if isinstance(self._embedder, RemoteEmbedder):
             return self._embedder.embed_query(text)
+        # Of a service's model, the file knows it.
+        self._own = self._own or measured(self._embedder)
         vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
@@ -75,8 +89,8 @@ class Meaning:
         chunks: Sequence[int],
         wanted: int,
         filters: Filters,
-    ) -> dict[int, float] | None:
-        """The cosines of these chunks, and of those that are nearest and meet the filters; None without vectors."""
+    ) -> Near | None:
+        """These chunks, and those that are nearest and meet the filters; None without vectors."""
         from contract.platform.meaning import nearest
         from contract.platform.meaning.matrix import Matrices
 
@@ -88,11 +102,17 @@ class Meaning:
             return None
         self._matrices = self._matrices or Matrices()
         view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
-        scale = known.scale or OFFLINE
-        least = OFFLINE.convert(fusion.LEAST, scale)
-        found = nearest.nearest(connection, view, vector, wanted, least, filters)
-        found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
-        return {chunk: scale.convert(cosine, OFFLINE) for chunk, cosine in found.items()}
+        calibration = self._calibration(known)
+        found: dict[int, float] = {}
+        if vector.any():
+            least = fusion.least_cosine(calibration)
+            found = nearest.nearest(connection, view, vector, wanted, least, filters)
+            found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
+        return Near(found, calibration)
+
+    def _calibration(self, known: vectors.Known) -> Calibration:
+        found = self._own or known.calibration
+        return found if found is not None and found.related - found.unrelated >= LEAST_DIFFERENCE else USUAL
 
     def status(self) -> JsonObject:
         """Which model embeds, how far it is, and whether it works."""
@@ -125,5 +145,5 @@ class Sought:
 
     def near(
         self, connection: sqlite3.Connection, brain: int, chunks: Sequence[int], wanted: int, filters: Filters
-    ) -> dict[int, float] | None:
+    ) -> Near | None:
         return self.meaning.near(connection, brain, self.vector, chunks, wanted, filters)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contract.platform.meaning.scale import Scale
+from contract.platform.meaning.calibration import Calibration
 
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
@@ -22,10 +22,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A model that has made vectors before. Only of a service's model the scale is measured."""
+    """A model that has made vectors before. What a service's cosines are worth is kept with it."""
 
     number: int
-    scale: Scale | None
+    calibration: Calibration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def known(connection: sqlite3.Connection, model: Model) -> Known | None:
     ).fetchone()
     if row is None:
         return None
-    return Known(row["n"], None if row["related"] is None else Scale(row["unrelated"], row["related"]))
+    return Known(row["n"], None if row["related"] is None else Calibration(row["unrelated"], row["related"]))
 
 
 def number_of(connection: sqlite3.Connection, model: Model) -> int | None:
@@ -72,15 +72,15 @@ def number_of(connection: sqlite3.Connection, model: Model) -> int | None:
     return None if found is None else found.number
 
 
-def register(connection: sqlite3.Connection, model: Model, scale: Scale | None = None) -> int:
+def register(connection: sqlite3.Connection, model: Model, calibration: Calibration | None = None) -> int:
     """The number of a model, which it gets when it makes its first vector."""
     number = number_of(connection, model)
     if number is not None:
         return number
-    measured = (None, None) if scale is None else (scale.unrelated, scale.related)
+    worth = (None, None) if calibration is None else (calibration.unrelated, calibration.related)
     made = connection.execute(
         "INSERT INTO models (name, dimensions, unrelated, related, used_at) VALUES (?, ?, ?, ?, ?)",
-        (model.name, model.dimensions, *measured, int(time.time())),
+        (model.name, model.dimensions, *worth, int(time.time())),
     ).lastrowid
     assert made is not None
     return made

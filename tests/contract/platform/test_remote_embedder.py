@@ -2,17 +2,17 @@
 
 import json
 import logging
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from contract.platform.meaning import filling, remote
-from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.calibration import PAIRS, measured
 from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder, read_vectors
-from contract.platform.meaning.scale import OFFLINE, PAIRS, TEXTS, Scale
 from contract.platform.models import ModelEndpoint
 from contract.platform.store import Store
 from tests.contract.platform.test_filling import is_ready, wait_for
@@ -20,6 +20,7 @@ from tests.contract.platform.test_meaning import paths, vectors_in
 from tests.embeddings import (
     DIMENSIONS,
     Answer,
+    ConceptEmbedder,
     EmbeddingServer,
     answer_never,
     answer_truly,
@@ -32,6 +33,7 @@ from tests.embeddings import (
 )
 
 KEY = "sk-a-secret-key"
+QUESTIONS, ANSWERS = ([pair[side] for pair in PAIRS] for side in (0, 1))
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_what_is_written_is_embedded_by_the_service_and_found(data_dir: Path, se
     store.close()
     assert set(service.paths) == {"/v1/embeddings"}
     assert {headers["authorization"] for headers in service.headers} == {f"Bearer {KEY}"}
-    assert [*TEXTS] in service.requests
+    assert service.requests[:2] == [QUESTIONS, ANSWERS]
 
 
 def test_texts_go_in_batches(data_dir: Path, service: EmbeddingServer) -> None:
@@ -82,7 +84,7 @@ def test_texts_go_in_batches(data_dir: Path, service: EmbeddingServer) -> None:
     store = open_store(data_dir, service)
     wait_for(lambda: is_ready(store))
     store.close()
-    sizes = [len(texts) for texts in service.requests if texts != [*TEXTS]]
+    sizes = [len(texts) for texts in service.requests if texts not in (QUESTIONS, ANSWERS)]
     assert sum(sizes) == 70
     assert max(sizes) == filling.AT_ONCE
 
@@ -209,7 +211,7 @@ def test_texts_that_are_too_many_or_too_long_are_sent_in_smaller_parts(
     data_dir: Path, service: EmbeddingServer
 ) -> None:
     def strict(request: object, texts: list[str]) -> None:
-        taken = texts == [*TEXTS] or (len(texts) <= 4 and max(map(len, texts)) <= 1000)
+        taken = texts in (QUESTIONS, ANSWERS) or (len(texts) <= 4 and max(map(len, texts)) <= 1000)
         (answer_truly if taken else answer_with(413))(request, texts)  # type: ignore[arg-type]
 
     without = Store.open(data_dir)
@@ -272,7 +274,7 @@ def test_a_service_is_not_asked_again_for_what_it_has_embedded_before(data_dir: 
     store = open_store(data_dir, service)
     wait_for(lambda: is_ready(store))
     store.close()
-    assert service.requests == [[*TEXTS]]
+    assert service.requests == [QUESTIONS, ANSWERS]
 
 
 def test_closing_does_not_wait_for_a_slow_service(data_dir: Path, service: EmbeddingServer) -> None:
@@ -308,23 +310,12 @@ def test_vectors_are_taken_by_their_index_and_made_of_length_one() -> None:
     ]
 
 
-def test_a_cosine_of_one_model_is_told_on_the_scale_of_another() -> None:
+def test_what_a_services_cosines_are_worth_is_measured_once_and_kept(data_dir: Path, service: EmbeddingServer) -> None:
     """Some models say 0.8 of texts that have nothing to do with each other."""
-    high, low = Scale(unrelated=0.8, related=0.9), Scale(unrelated=0.1, related=0.5)
-    assert [round(high.convert(cosine, low), 6) for cosine in (0.8, 0.85, 0.9)] == [0.1, 0.3, 0.5]
-    assert round(low.convert(0.3, high), 6) == 0.85
-    assert high.convert(1.0, low) <= 1.0
-    # One that tells nothing apart is taken at its word.
-    assert Scale(unrelated=0.3, related=0.31).convert(0.7, low) == 0.7
-
-
-def test_a_scale_is_measured_on_questions_and_their_answers() -> None:
-    rows = np.eye(len(TEXTS), dtype=np.float32)
-    rows[len(PAIRS) :] = rows[: len(PAIRS)]
-    assert Scale.of(rows) == Scale(unrelated=0.0, related=1.0)
-
-
-def test_the_scale_of_the_offline_model_is_as_measured() -> None:
-    measured = Scale.of(OfflineEmbedder().embed(TEXTS))
-    assert round(measured.unrelated, 2) == OFFLINE.unrelated
-    assert round(measured.related, 2) == OFFLINE.related
+    store = open_store(data_dir, service)
+    wait_for(lambda: is_ready(store))
+    store.close()
+    with closing(sqlite3.connect(data_dir / "brains.sqlite3")) as connection:
+        (worth,) = connection.execute("SELECT unrelated, related FROM models").fetchall()
+    expected = measured(ConceptEmbedder())
+    assert worth == pytest.approx((expected.unrelated, expected.related), abs=1e-5)

@@ -1,0 +1,1 @@
+"""How well notes are found: by words, by meaning, and by both."""

@@ -1,0 +1,101 @@
+"""Vectors that are made here, without a network."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.platform.meaning import offline
+from contract.platform.meaning.offline import OfflineEmbedder
+
+EMBEDDER = OfflineEmbedder()
+
+
+def cosine(one: str, other: str) -> float:
+    first, second = EMBEDDER.embed([one, other])
+    return float(first @ second)
+
+
+def test_a_text_has_the_same_vector_alone_among_others_and_in_another_embedder() -> None:
+    texts = ["The boiler was serviced in March.", "ERR_4012", "歯医者の予約"]
+    together = EMBEDDER.embed(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert np.array_equal(EMBEDDER.embed([text])[0], vector)
+    assert np.array_equal(OfflineEmbedder().embed(texts), together)
+
+
+def test_vectors_are_rows_of_length_one() -> None:
+    vectors = EMBEDDER.embed(["a bowl of soup", "x"])
+    assert (vectors.shape, vectors.dtype) == ((2, EMBEDDER.dimensions), np.float32)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+
+
+def test_no_texts_are_no_rows() -> None:
+    assert EMBEDDER.embed([]).shape == (0, EMBEDDER.dimensions)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t\u2003"])
+def test_a_text_with_nothing_in_it_is_a_row_of_zeros(text: str) -> None:
+    assert not EMBEDDER.embed([text]).any()
+
+
+def test_white_space_does_not_count() -> None:
+    assert np.array_equal(*EMBEDDER.embed(["new  tyres\n for the car", "new tyres for the car"]))
+
+
+def test_texts_that_mean_the_same_are_nearer_than_those_that_do_not() -> None:
+    question = "where can I get a haircut"
+    assert cosine(question, "a good barber in town") > cosine(question, "the server ran out of memory") + 0.1
+
+
+@given(st.text(st.characters(), max_size=400))
+@settings(max_examples=200, deadline=None)
+def test_any_text_has_a_vector_of_length_one_or_zero(text: str) -> None:
+    length = float(np.linalg.norm(EMBEDDER.embed([text])[0]))
+    assert length == 0 or length == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\x00", "<s> </s> <unk>", "👩🏽‍🚀" * 50])
+def test_odd_characters_are_no_error(text: str) -> None:
+    assert np.isfinite(EMBEDDER.embed([text])).all()
+
+
+@pytest.mark.parametrize("piece", ["x", " ", "word ", "字", "\u0301", "\n"])
+def test_of_a_huge_text_only_the_beginning_is_read(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    beginning = piece * (offline.LONGEST // len(piece) + 1)
+    assert np.array_equal(*EMBEDDER.embed([beginning + piece * 5_000_000, beginning]))
+
+
+def test_many_threads_that_begin_together_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[int] = []
+    table = offline._table
+    monkeypatch.setattr(offline, "_table", lambda: loads.append(1) or table())
+    embedder, threads = OfflineEmbedder(), 8
+    barrier = Barrier(threads)
+
+    def embed(text: str) -> Sequence[float]:
+        barrier.wait()
+        return embedder.embed([text])[0].tolist()
+
+    with ThreadPoolExecutor(threads) as pool:
+        vectors = list(pool.map(embed, ["the same text"] * threads))
+    assert loads == [1]
+    assert vectors == [vectors[0]] * threads
+
+
+def test_nothing_heavy_is_imported_before_the_first_text() -> None:
+    program = """
+import sys
+from contract.platform.meaning import calibration, embedder, fusion, offline
+offline.OfflineEmbedder()
+assert not {"numpy", "tokenizers", "wordllama"} & sys.modules.keys(), sys.modules.keys()
+offline.OfflineEmbedder().embed(["a text"])
+assert not {"wordllama", "huggingface_hub", "safetensors"} & sys.modules.keys(), sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
