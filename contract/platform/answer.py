@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
 from contract.platform import markdown, words
@@ -89,9 +90,10 @@ def choose(found: Found) -> list[Quote]:
     missing = set(weight)
     best = 0.0
     while candidates and len(chosen) < SENTENCES:
-        # max() takes the first of equals: the better chunk, and in it the earlier sentence.
-        quote, keys = max(candidates, key=lambda candidate: sum(weight[key] for key in candidate[1] & missing))
-        gain = sum(weight[key] for key in keys & missing)
+        # max() takes the first of equals: the better chunk, and in it the earlier sentence. fsum() comes to the same in
+        # any order, and a set has none.
+        quote, keys = max(candidates, key=lambda candidate: fsum(weight[key] for key in candidate[1] & missing))
+        gain = fsum(weight[key] for key in keys & missing)
         if gain <= WORTHWHILE * best:
             break
         best = max(best, gain)
