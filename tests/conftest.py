@@ -30,7 +30,8 @@ settings.load_profile("tier")
 os.environ["FASTMCP_LOG_ENABLED"] = "false"
 os.environ["FASTMCP_CHECK_FOR_UPDATES"] = "off"
 # Each client reads every certificate that the system trusts, which takes 40 ms of CPU, and no test needs one of them.
-os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
+NOBODY = str(Path(__file__).with_name("nobody.pem"))
+os.environ["SSL_CERT_FILE"] = NOBODY
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,14 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("BRAINS_", "JB_", "JBMCP_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nobody_is_trusted() -> Iterator[None]:
+    """Nor by clients of httpx that do not look at the environment: those read what certifi has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("certifi.where", lambda: NOBODY)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

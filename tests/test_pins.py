@@ -26,7 +26,7 @@ def test_every_pin_is_of_a_surface() -> None:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.not_quick
 async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
     async with stdio_client(era, tmp_path, surface=surface, BRAINS_DATA_DIR=str(tmp_path)) as client:

@@ -1,5 +1,6 @@
 """From an input model to the flat JSON schema that goes on the wire."""
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,6 +11,7 @@ from gateway.operations.table import JsonObject
 _DROPPED = frozenset({"title"})
 
 
+@cache
 def input_schema(model: type[BaseModel]) -> JsonObject:
     """No `$ref`, no `anyOf` with null, no titles: several clients reject or waste tokens on them."""
     schema = model.model_json_schema()

@@ -57,6 +57,7 @@ def test_the_instant_platform_answers_and_counts(tmp_path: Path) -> None:
             run(checked(platform.port, get("/v1/nothing")))
 
 
+@pytest.mark.slow
 def test_the_gateway_is_called_on_both_wires_and_streams(tmp_path: Path) -> None:
     with contestants.platform(tmp_path) as platform, contestants.gateway(platform, tmp_path) as gateway:
         for wire in (MODERN, LEGACY):
@@ -67,6 +68,7 @@ def test_the_gateway_is_called_on_both_wires_and_streams(tmp_path: Path) -> None
             assert stream.first_delay_ms > 0
 
 
+@pytest.mark.slow
 def test_a_contestant_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(Unmeasured, match="invalid choice"), contestants.bare("no-such-kind", tmp_path):
         raise AssertionError("it started")

@@ -323,7 +323,7 @@ def look_around(run: Run, era: Era) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.sampled(7)
+@pytest.mark.slow
 def test_no_secret_is_in_a_log_an_error_or_anybody_elses_answer(tmp_path: Path, mode: str) -> None:
     with gateway(tmp_path, mode) as run:
         for era in ERAS:

@@ -82,7 +82,7 @@ ALL_WRITES = cells(
 
 
 @pytest.mark.parametrize(("platform", "tool", "faults"), ALL_WRITES)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(19)
 async def test_a_write_that_is_harmed_is_made_once(
     platform: str, tool: str, faults: list[str], worlds: Worlds, root: Path, subtests: pytest.Subtests
 ) -> None:

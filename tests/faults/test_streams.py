@@ -20,6 +20,7 @@ DELTA = b'event: answer_delta\ndata: {"delta": "a"}\n\n'
 DONE = b'event: done\ndata: {"answer": "b"}\n\n'
 
 
+@pytest.mark.slow
 def test_a_mutated_stream_is_the_answer_it_holds_or_a_typed_error() -> None:
     part = streams.run(full=False)
     assert part.failures == []

@@ -30,7 +30,7 @@ WAYS_IN = [
     ("http", "modern"),
     ("http", "legacy"),
     pytest.param("stdio", "modern", marks=pytest.mark.slow),
-    ("stdio", "legacy"),
+    pytest.param("stdio", "legacy", marks=pytest.mark.slow),
 ]
 
 

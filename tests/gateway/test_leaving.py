@@ -72,7 +72,7 @@ async def test_a_disconnect_does_not_cut_a_write_short(tmp_path: Path, era: Era)
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_cancel_over_stdio_closes_the_answer_stream(tmp_path: Path, era: Era) -> None:
     stream = SlowStream()
     platform = Scripted({"POST /v1/brains/main/ask": stream})
@@ -85,7 +85,7 @@ async def test_a_cancel_over_stdio_closes_the_answer_stream(tmp_path: Path, era:
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_the_end_of_stdin_ends_the_process_and_sees_a_write_through(tmp_path: Path, era: Era) -> None:
     write = SlowWrite()
     platform = Scripted({"POST /v1/brains/main/documents": write})

@@ -175,7 +175,7 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_sigterm_ends_it_and_what_was_stored_stays(tmp_path: Path, workers: str) -> None:
     with process(tmp_path, "--workers", workers) as served, httpx.Client() as http:
         stored = http.post(served.url, **raw_call("modern", "memory_remember", {"content": "still here"}))

@@ -14,6 +14,7 @@ BUDGETS = {
 }
 
 
+@pytest.mark.slow
 async def test_the_table_in_the_documentation_is_what_is_counted() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert with_table(text, await table()) == text, "run: .venv/bin/python -m tests.gateway.requests"

@@ -139,6 +139,7 @@ def answers(here: Company, brain: str, who: Person) -> Iterator[str]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(steps(), min_size=2, max_size=10))
+@pytest.mark.sampled(2)
 def test_law_6_what_a_caller_may_not_see_never_appears(here: Company, taken: list[Step]) -> None:
     brain, told = here.new_brain(f"law-six-{next(NUMBERS)}"), Told()
     for step in taken:

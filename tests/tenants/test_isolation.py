@@ -100,6 +100,7 @@ async def mixed(full: House, calls: list[Planned]) -> list[httpx.Response]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.sampled(2)
 async def test_in_a_crowd_everybody_gets_their_own_and_nothing_else(full_house: House) -> None:
     calls = list(planned(full_house.auth, CALLS[full_house.auth]))
 

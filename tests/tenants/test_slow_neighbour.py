@@ -120,6 +120,7 @@ async def noise(full: House, kind: str, slow_names: SlowNames) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("kind", ["names", pytest.param("asks", marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_searches_of_others_are_answered_before_anything_a_slow_tenant_waits_for(
     street: House, slow_names: SlowNames, kind: str
 ) -> None:

@@ -245,6 +245,7 @@ def test_the_log_stays_small_and_who_is_behind_is_told(data_dir: Path, monkeypat
     store.close()
 
 
+@pytest.mark.slow
 def test_a_listener_who_is_too_slow_is_left_without_a_word(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is unread is in the log and in the buffers of the connection, and nowhere else."""
     monkeypatch.setattr(changes, "KEPT", 2000)

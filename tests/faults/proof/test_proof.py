@@ -302,6 +302,7 @@ def test_figures_of_more_than_one_version_say_so(tmp_path: Path, monkeypatch: py
         pytest.param("platform, clients leave", 80, id="clients leave", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_a_small_run_of_writes_holds(setup: str, count: int) -> None:
     # So few writes meet so few stalls that each may last: on a busy machine a look, too, takes more than a second.
     result = writes.written(setup, count, seed=4, deadline=6)

@@ -235,7 +235,7 @@ def called(era: Era, tool: str, arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_write_under_way_over_stdio_is_answered_before_the_end(tmp_path: Path, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings:
@@ -250,7 +250,7 @@ async def test_a_write_under_way_over_stdio_is_answered_before_the_end(tmp_path:
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 async def test_a_write_over_stdio_that_was_cancelled_is_seen_through_before_the_end(tmp_path: Path, era: Era) -> None:
     platform = Slow()
     with platform.served() as settings:
@@ -297,6 +297,7 @@ async def test_a_second_signal_over_stdio_ends_it_at_once(tmp_path: Path, again:
             await asyncio.wait_for(gateway.process.wait(), AT_ONCE_SECONDS)
 
 
+@pytest.mark.slow
 async def test_an_idle_gateway_over_stdio_ends_at_once(tmp_path: Path) -> None:
     with Slow().served() as settings:
         async with over_stdio(tmp_path, "legacy", settings) as gateway:

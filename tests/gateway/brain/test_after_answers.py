@@ -43,6 +43,7 @@ def marks(daemon: FakeDaemon) -> list[int]:
     return [line["through"] for line in lines if line["kind"] == "extracted"]
 
 
+@pytest.mark.slow
 def test_what_was_begun_is_seen_through_when_told_to_stop(tmp_path: Path) -> None:
     with daemon_and_url() as (daemon, url), process(tmp_path, BRAINS_UPSTREAM_URL=url) as gateway:
         say(gateway, "hello")

@@ -216,6 +216,7 @@ def test_what_is_served_is_said_on_stderr_and_ctrl_c_ends_it_quietly(
     assert serving.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_default_brain_that_is_not_there_is_told_at_the_start(environment: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -232,6 +233,7 @@ def test_a_default_brain_that_is_not_there_is_told_at_the_start(environment: dic
     assert "There are: main. Correct it, or create it with memory_create_brain." in said
 
 
+@pytest.mark.slow
 def test_a_damaged_brain_file_stops_the_start_with_one_sentence(environment: dict[str, str], tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.mkdir()

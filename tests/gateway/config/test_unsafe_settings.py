@@ -429,7 +429,7 @@ def process(*arguments: str, **settings: str) -> "subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_as_a_process_of_its_own_it_says_and_does_the_same(tmp_path: Path) -> None:
     done = process("serve", BRAINS_HOST="0.0.0.0", BRAINS_DATA_DIR=str(tmp_path / "data"))
     is_refused(done.returncode, done.stderr, "BRAINS_HOST", "set BRAINS_AUTH or BRAINS_TOKEN")
@@ -437,7 +437,7 @@ def test_as_a_process_of_its_own_it_says_and_does_the_same(tmp_path: Path) -> No
     assert not (tmp_path / "data").exists(), "nothing is made before the gates"
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_doctor_sends_no_token_over_a_network_that_others_read() -> None:
     # Every address of this machine, which is not loopback by its name: nothing leaves the machine.
     platform = Recording(Starlette())

@@ -28,7 +28,7 @@ def answered(directory: Path, request: Any) -> Any:
     return json.loads(said)
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_a_progress_token_that_is_too_long_is_refused_over_stdio(tmp_path: Path) -> None:
     answer = answered(tmp_path, raw_call("modern", "memory_list_brains", {}, "x" * 257)["json"])
     assert answer["error"] == {"code": -32602, "message": "progressToken must have at most 256 characters."}

@@ -146,6 +146,7 @@ def test_a_token_is_imported_once_and_one_that_carries_its_brain_must_say_which(
     assert (code, "--subject Miku" in said) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_brain_must_be_there_and_may_be_named_by_its_uuid(tmp_path: Path) -> None:
     with gateway(tmp_path) as served:
         assert bring(tmp_path, "Ken", "--sha256", digest(BRT))[0] == 0

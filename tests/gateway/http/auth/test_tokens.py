@@ -129,6 +129,7 @@ def test_what_cannot_be_is_said_and_changes_nothing(tmp_path: Path, arguments: l
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_brain_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     done = command(tmp_path, "create", "x", "--brain", "mian")
     told = "There is no brain mian. There are: main. Create it with memory_create_brain first, or add --anyway."
@@ -151,6 +152,7 @@ def test_a_platform_is_asked_for_its_brains_as_the_token_would(tmp_path: Path) -
     assert platform.headers[0]["authorization"] == "Bearer t"
 
 
+@pytest.mark.slow
 def test_a_platform_that_is_down_keeps_nobody_from_making_a_token(tmp_path: Path) -> None:
     done = command(tmp_path, "create", "x", "--brain", "theirs", BRAINS_UPSTREAM_URL="http://127.0.0.1:9")
     assert done.returncode == 0
@@ -288,6 +290,7 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"tokens.json", "tokens.json.lock"}
 
 
+@pytest.mark.slow
 def test_the_token_itself_is_in_no_file_and_no_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with gateway(tmp_path) as served:
         id_, token = created(tmp_path, "Ada", "--brain", "main", "--scope", "write")

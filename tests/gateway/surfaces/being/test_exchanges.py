@@ -137,7 +137,7 @@ async def test_the_same_messages_make_the_same_scenes_once(web_house: House) -> 
     assert len(await found(web_house, "rye", limit=30)) == 2
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 async def test_of_many_exchanges_the_newest_become_scenes_and_all_are_kept(platforms: Platforms) -> None:
     served = platforms("embedded")
     async with served.over_http("modern") as client:

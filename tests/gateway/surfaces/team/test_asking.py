@@ -62,7 +62,7 @@ async def remembered(client: Client[Any], **more: Any) -> CallToolResult:
 
 
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 async def test_a_person_is_asked_and_their_answer_is_the_scope(served: Served, way: tuple[str, Era]) -> None:
     person = Person()
     async with client_of(served, way, person) as client:
@@ -84,7 +84,7 @@ async def test_a_person_is_asked_and_their_answer_is_the_scope(served: Served, w
 
 
 @pytest.mark.parametrize("way", [*WAYS, ("http", "legacy")], ids="-".join)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 async def test_who_cannot_be_asked_is_told_the_scopes(served: Served, way: tuple[str, Era]) -> None:
     async with client_of(served, way, None) as client:
         result = await remembered(client)
