@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -270,7 +271,8 @@ class Reader:
         return frozenset(key for one, two in pairwise(said) if (key := words.stem_of(one + two)) in self._keys)
 
     def _weigh(self, keys: Iterable[str]) -> float:
-        return sum(self._weights[key] for key in keys)
+        # fsum() comes to the same in any order, and a set has none.
+        return fsum(self._weights[key] for key in keys)
 
 
 def _quote_of(unit: Unit) -> Quote:
