@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 from itertools import pairwise
+from math import fsum
 from pathlib import Path
 from typing import Final, TypeAlias
 
