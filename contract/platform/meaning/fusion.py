@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 # A text with one common word of the query is a poor hit; one with most of its words loses next to nothing by this.
 KEYWORD_POWER: Final = 1.5
 # Meaning alone never says more than this, so that a text with the very words of the query stays in front.
-SEMANTIC_SHARE: Final = 0.45
+SEMANTIC_SHARE: Final = 0.4
 # On the way from unrelated texts (0) to related ones (1): where `semantic` is one half, and how slowly it rises there.
-HALF_WAY: Final = 0.9
-SLOPE: Final = 0.4
+HALF_WAY: Final = 1.0
+SLOPE: Final = 0.45
 # A text without any word of the query is a hit only if it is this near: below are most that have nothing to do with it.
-LEAST_SEMANTIC: Final = 0.35
+LEAST_SEMANTIC: Final = 0.3
 
 
 class Fused(NamedTuple):

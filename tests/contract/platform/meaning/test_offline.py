@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -32,7 +32,8 @@ def test_a_text_has_the_same_vector_alone_among_others_and_in_another_embedder()
 
 def test_vectors_are_rows_of_length_one() -> None:
     vectors = EMBEDDER.embed(["a bowl of soup", "x"])
-    assert (vectors.shape, vectors.dtype) == ((2, EMBEDDER.dimensions), np.float32)
+    assert vectors.shape == (2, EMBEDDER.dimensions)
+    assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
 
 
@@ -50,8 +51,8 @@ def test_white_space_does_not_count() -> None:
 
 
 def test_texts_that_mean_the_same_are_nearer_than_those_that_do_not() -> None:
-    question = "where can I get a haircut"
-    assert cosine(question, "a good barber in town") > cosine(question, "the server ran out of memory") + 0.1
+    question = "I need to see the dentist"
+    assert cosine(question, "teeth doctor visit") > cosine(question, "the server ran out of memory") + 0.2
 
 
 @given(st.text(st.characters(), max_size=400))
@@ -67,28 +68,34 @@ def test_odd_characters_are_no_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["x", " ", "word ", "字", "\u0301", "\n"])
-def test_of_a_huge_text_only_the_beginning_is_read(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_huge_text_only_the_beginning_is_read(piece: str) -> None:
     beginning = piece * (offline.LONGEST // len(piece) + 1)
     assert np.array_equal(*EMBEDDER.embed([beginning + piece * 5_000_000, beginning]))
 
 
 def test_many_threads_that_begin_together_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loads: list[int] = []
-    table = offline._table
-    monkeypatch.setattr(offline, "_table", lambda: loads.append(1) or table())
+    loads: list[str] = []
+    locate = offline._file
+
+    def count(name: str) -> Path:
+        loads.append(name)
+        return locate(name)
+
+    monkeypatch.setattr(offline, "_file", count)
     embedder, threads = OfflineEmbedder(), 8
     barrier = Barrier(threads)
 
-    def embed(text: str) -> Sequence[float]:
+    def embed(text: str) -> bytes:
         barrier.wait()
-        return embedder.embed([text])[0].tolist()
+        return embedder.embed([text]).tobytes()
 
     with ThreadPoolExecutor(threads) as pool:
         vectors = list(pool.map(embed, ["the same text"] * threads))
-    assert loads == [1]
+    assert sorted(loads) == sorted([offline.TOKENIZER, offline.WEIGHTS])
     assert vectors == [vectors[0]] * threads
 
 
+@pytest.mark.not_quick
 def test_nothing_heavy_is_imported_before_the_first_text() -> None:
     program = """
 import sys
