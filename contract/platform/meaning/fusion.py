@@ -24,7 +24,7 @@ SEMANTIC_SHARE: Final = 0.4
 HALF_WAY: Final = 1.0
 SLOPE: Final = 0.45
 # A text without any word of the query is a hit only if it is this near: below are most that have nothing to do with it.
-LEAST_SEMANTIC: Final = 0.32
+LEAST_SEMANTIC: Final = 0.3
 
 
 class Fused(NamedTuple):
