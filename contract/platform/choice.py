@@ -1,7 +1,7 @@
 """What of the notes that were found is told: sentences where they are enough, else a list, code, or the whole note."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import fsum
@@ -184,10 +184,14 @@ class Reader:
         if note.best.score >= STRONG or (note.best.semantic or 0.0) >= MEANT or not self._subject:
             return True
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
-        is_short = len(note.units) == 1
-        is_titled = bool(note.title & self._subject)
-        share = IN_THE_TITLE if is_short or is_titled or self._question.is_several else ON_THE_SUBJECT
-        return self._weigh(keys & self._subject) >= share * self._weigh(self._subject)
+        share = IN_THE_TITLE if len(note.units) == 1 or note.title & self._subject else ON_THE_SUBJECT
+        if self._question.is_several and keys & self._subject:
+            # Of several things that are asked, a note may know one, and the word for it may be one that questions have.
+            return any(self._has_share(keys, wanted, IN_THE_TITLE) for wanted in (self._subject, self._keys))
+        return self._has_share(keys, self._subject, share)
+
+    def _has_share(self, keys: Set[str], wanted: Set[str], share: float) -> bool:
+        return self._weigh(keys & wanted) >= share * self._weigh(wanted)
 
     def _is_wanted(self, note: Note) -> bool:
         """Whether a note has what the question asks for by its kind."""

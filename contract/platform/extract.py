@@ -109,9 +109,12 @@ def sameness(sentence: str) -> str:
     return " ".join(words.folded(word) for word, _, _ in words.spans(sentence)) or " ".join(sentence.split())
 
 
-def facts(text: str) -> Iterator[Fact]:
-    """What a text states that may matter later, each sentence by itself, in order."""
-    plain = PLAIN_FACTS if len(text) <= PLAIN_TEXT else 0
+def facts(text: str, *, with_plain: bool = True) -> Iterator[Fact]:
+    """What a text states that may matter later, each sentence by itself, in order.
+
+    Where a model reads the text, too, what is told in no form of its own is left to it.
+    """
+    plain = PLAIN_FACTS if with_plain and len(text) <= PLAIN_TEXT else 0
     return islice(_facts(text, plain), MOST_FACTS)
 
 

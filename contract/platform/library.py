@@ -37,7 +37,7 @@ class Library:
         """
         # A transcript may be long, and the write lock is everyone's.
         transcript = draft.content.decode() if draft.source == "extract" else ""
-        facts = list(extract.facts(extract.said_by_users(transcript)))
+        facts = list(extract.facts(extract.said_by_users(transcript), with_plain=for_model is None))
         prepared = documents.prepare(draft, self._database.embedder)
         with self._database.writing() as connection:
             if documents.find(connection, brain, draft.path) is not None:

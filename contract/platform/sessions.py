@@ -67,7 +67,7 @@ class Sessions:
                 "UPDATE sessions SET updated_at = ?, ended_at = NULL WHERE n = ?", (moment, session["n"])
             )
             if message.metadata.get("skip_extract") is not True:
-                _extract(connection, brain, session, message, tree)
+                _extract(connection, brain, session, message, tree, with_plain=for_model is None)
                 if for_model is not None:
                     for_model.note(connection, brain, "session", session_id, tree, seq)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
@@ -171,7 +171,15 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
     }
 
 
-def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, message: Message, tree: str) -> None:
+def _extract(
+    connection: sqlite3.Connection,
+    brain: Brain,
+    session: sqlite3.Row,
+    message: Message,
+    tree: str,
+    *,
+    with_plain: bool,
+) -> None:
     waiting = connection.execute(
         "SELECT seq, role, content, name FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
         (session["n"], session["extracted_up_to"]),
@@ -180,7 +188,8 @@ def _extract(connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row,
     origin = {"session_id": session["id"], **({"actor_id": actor} if isinstance(actor, str) else {})}
     for row in waiting:
         if row["role"] == "user":
-            extract.remember(connection, brain, extract.facts(row["content"]), origin, tree)
+            facts = extract.facts(row["content"], with_plain=with_plain)
+            extract.remember(connection, brain, facts, origin, tree)
         if row["role"] in SAID_BY:
             documents.write(connection, brain, _note(session["id"], row))
     connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))

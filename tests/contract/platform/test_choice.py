@@ -103,6 +103,15 @@ def test_the_sentence_below_a_heading_is_told_without_it(write: Write, answer: A
     assert answer("after how many hours does the VPN drop?") == "It drops after eight hours."
 
 
+def test_two_notes_are_told_where_two_things_are_asked(write: Write, answer: Answer) -> None:
+    write("opening.md", "# Bakery\n\nIt rained. The bakery opens at seven. Cakes sell out early.\n")
+    write("people.md", "# People\n\nThe bakery has two who bake: Ana and Luis.\n")
+    told = answer("When does the bakery open, and who bakes there?")
+    assert "The bakery opens at seven." in told
+    assert "Ana and Luis" in told
+    assert "rained" not in told
+
+
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_of_two_notes_that_disagree_the_newer_one_is_told(write: Write, answer: Answer, newest_first: bool) -> None:
     write("march.md", "# Marketing budget\n\nThe marketing budget for this year is 40,000 euros. It was agreed.\n")

@@ -118,6 +118,11 @@ def test_questions_greetings_commands_and_code_are_no_facts(text: str) -> None:
     assert list(extract.facts(text)) == []
 
 
+def test_what_a_model_reads_too_is_kept_by_its_form_alone() -> None:
+    text = "The parcel weighs 12 kilos. I like figs."
+    assert [fact.sentence for fact in extract.facts(text, with_plain=False)] == ["I like figs."]
+
+
 def test_a_text_that_was_pasted_is_not_taken_for_facts() -> None:
     log = "".join(f"Worker {n} of Alder finished in {n} seconds.\n\n" for n in range(100))
     assert list(extract.facts(log)) == []
