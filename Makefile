@@ -10,8 +10,7 @@ FRAMEWORKS := $(PEERS)/frameworks
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
 # Each tier of the tests has all of the one before it; tests/tiers.py says how. Three workers on two cores use the time
-# in which one waits for a process or a socket; what is quick hardly waits. Compiled tests are kept, or every worker
-# would spend five seconds on that.
+# in which one waits for a process or a socket. Compiled tests are kept, or every worker would spend five seconds on that.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modules/.installed \
@@ -27,7 +26,7 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 	@$(BIN)/brains-gateway serve
 
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
-	@TIER=quick $(TIERED) -n auto $(ARGS)
+	@TIER=quick $(TIERED) $(ARGS)
 
 test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
 	@TIER=test $(TIERED) $(ARGS)

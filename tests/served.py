@@ -1,13 +1,15 @@
 """A gateway as users have it: a real server on a loopback port, or a process spoken to over stdio."""
 
+import asyncio
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,6 +56,27 @@ def stdio_client(era: Era, cwd: Path, *, surface: str = "memory", **settings: st
     return Client(transport, mode=MODE[era])
 
 
+class _Server(uvicorn.Server):
+    """One that ends when it is told to: the original looks whether it was, ten times a second."""
+
+    _wake: Callable[[], object] | None = None
+
+    async def main_loop(self) -> None:
+        told, ticks = asyncio.Event(), 0
+        self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, told.set)
+        while not await self.on_tick(ticks):
+            ticks += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), 0.1)
+
+    def end(self) -> None:
+        self.should_exit = True
+        if self._wake is not None:
+            # Its loop may be closed, if it ended by itself.
+            with suppress(RuntimeError):
+                self._wake()
+
+
 @contextmanager
 def listening(app: ASGIApp) -> Iterator[str]:
     """The application under uvicorn, in a thread, until the block ends."""
@@ -61,7 +84,7 @@ def listening(app: ASGIApp) -> Iterator[str]:
     config = uvicorn.Config(
         app, http=Connection, lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=2
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     deadline = time.monotonic() + 30
@@ -72,7 +95,7 @@ def listening(app: ASGIApp) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.end()
         thread.join(timeout=15)
 
 

@@ -35,6 +35,7 @@ async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: 
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.not_quick
 async def test_http_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
     with serving(tmp_path, tmp_path) as served:
         for path in (f"/{surface}/mcp", f"/{surface}/mcp/main"):

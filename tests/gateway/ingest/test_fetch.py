@@ -224,6 +224,7 @@ async def gzip_and_more() -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
+@pytest.mark.not_quick
 async def test_a_page_over_the_limit_is_refused_before_it_fills_memory(internet: Internet, name: str) -> None:
     internet.answers["https://example.com/"] = TOO_LARGE[name]()
 

@@ -376,6 +376,7 @@ def writes(ops: list[Op]) -> set[Op]:
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["answered", "answers lost"])
 @pytest.mark.parametrize("operation", CHAINS)
+@pytest.mark.not_quick
 async def test_after_a_write_no_absence_leads_to_a_write_by_another_step(operation: str, answer_lost: bool) -> None:
     """Each route in turn is lost at its first, second, third use, whatever else is absent."""
     chain = CHAINS[operation]

@@ -9,12 +9,14 @@ from tests.gateway.surfaces.everyday import THIRD, Everyday
 from tests.gateway.surfaces.memo.memos import memos_of
 from tests.gateway.surfaces.shelf import BRAIN, Agent, Shelf, shelf_on
 
+pytestmark = pytest.mark.not_quick
+
 PROJECT = {"X-MemoAI-Project": "home"}
 # The same words in each, but not as often.
 SAME_WORDS = {f"pump{n}": f"The pump {'of the pump ' * n}needs grease, seen {n} times." for n in (4, 1, 5, 2, 3)}
 
 
-@pytest.fixture(scope="module", params=["platform", pytest.param("daemon", marks=pytest.mark.not_quick)])
+@pytest.fixture(scope="module", params=["platform", "daemon"])
 def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """Filled once: the tests only read."""
     with shelf_on(request.param, tmp_path_factory.mktemp("everyday")) as made:
@@ -51,7 +53,6 @@ async def test_no_memo_is_much_like_a_query_that_none_answers(memo: Agent) -> No
     assert sum(map(bool, found.values())) >= 15
 
 
-@pytest.mark.not_quick
 async def test_no_memory_scores_high_for_a_query_that_none_answers(kv: Agent) -> None:
     for mode in ("hybrid", "semantic", "keyword"):
         for query in THIRD.unanswered:

@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateway.mcp.shown import FULL_LENGTH
 from gateway.surfaces.team.surface import Read
 from tests.gateway.conftest import Agent, House, structured, texts_of
 from tests.gateway.surfaces.memory.test_shapes import called, says
 from tests.served import serving
 from tests.upstreams import replay
+
+pytestmark = pytest.mark.not_quick
 
 B = "/v1/brains/b"
 LONG = "The otter sleeps. " * 45

@@ -15,6 +15,8 @@ from tests.gateway.requests import brain_on, platform
 from tests.gateway.surfaces.being.beings import BREAD, IDS
 from tests.served import listening
 
+pytestmark = pytest.mark.not_quick
+
 SCENE = schema.Scene(**BREAD)  # type: ignore[arg-type]
 SAID = [schema.Message(role="user", content="Hello"), schema.Message(role="assistant", content="Hi")]
 Do = Callable[[Being, Call, dict[str, str]], Awaitable[Any]]

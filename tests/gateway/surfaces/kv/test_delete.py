@@ -16,6 +16,8 @@ from tests.gateway.conftest import structured
 from tests.gateway.surfaces.shelf import Shelf, shelf_on
 from tests.served import listening, serving
 
+pytestmark = pytest.mark.not_quick
+
 FOLDER = "memory/global/kv/default"
 WRITE = "PUT /v1/brains/{brain}/documents"
 

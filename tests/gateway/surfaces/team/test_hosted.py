@@ -13,6 +13,8 @@ from tests.gateway.http.auth.gateways import HTTP
 from tests.gateway.http.auth.tokens import called, gateway, kept
 from tests.served import Era, Served, messages_of, raw_call, serving
 
+pytestmark = pytest.mark.not_quick
+
 PATH = "/team/mcp/main"
 ERAS: tuple[Era, ...] = ("modern", "legacy")
 WRITE = "brains:write"

@@ -7,6 +7,8 @@ import pytest
 
 from tests.gateway.surfaces.shelf import Shelf, shelf_on
 
+pytestmark = pytest.mark.not_quick
+
 STATEMENT: dict[str, Any] = {"content": "Counted.", "type": "decision", "scope": "global", "key": "counted"}
 # In this order, because some find what others have stored. A write on the platform may take the id behind its slug.
 CASES: list[tuple[str, dict[str, Any], int]] = [

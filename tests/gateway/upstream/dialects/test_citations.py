@@ -123,6 +123,7 @@ class Counted(SequenceMatcher[str]):
 @pytest.mark.parametrize(
     "unit", ["a ", "the cat sat on the mat. ", "a b c d e f g h i j k l m n o p ", "x" * 10_000 + " ", "a.\n", "!", " "]
 )
+@pytest.mark.not_quick
 def test_the_work_of_a_citation_is_bounded_for_the_longest_texts(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million characters cost no more than the first few thousand do."""
     monkeypatch.setattr(citations, "SequenceMatcher", Counted)
