@@ -80,8 +80,8 @@ _INGEST_SAME: Final = Policy(Kind.WRITE, repeats=True, deadline="ingest", attemp
 _STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
 _EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
 _ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
-# By the model that answers questions, and failing with it. Each attempt costs: whoever asks does without.
-_DERIVE: Final = Policy(Kind.ASK, repeats=False, deadline="stage", attempts=1)
+# By the model that answers questions, and failing with it. Each answer costs: only what never arrived is sent again.
+_DERIVE: Final = Policy(Kind.ASK, repeats=False, deadline="stage", attempts=2)
 
 # How many bytes an answer may have. What is larger is an error, and nothing is read beyond it.
 _RECEIPT: Final = 1024 * 1024

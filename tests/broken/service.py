@@ -29,6 +29,7 @@ OF_MISSING_BRAINS = (
     "sessions/missing-brain",
     "stages/compile-in-a-missing-brain",
     "stages/consolidate-in-a-missing-brain",
+    "stages/derive-in-a-missing-brain",
 )
 
 
@@ -61,7 +62,12 @@ def _visible(record: dict[str, str]) -> dict[str, str]:
 
 PEERS = [
     peer("health needs a token", refuses("GET /healthz", _no_token, problem(401, "unauthorized")), "service/health"),
-    peer("no model is told of", edits("GET /v1/models", lambda told: {"data": []}), "service/models"),
+    peer(
+        "no model is told of",
+        edits("(GET|POST) /v1/models", lambda told: {"data": []}),
+        "service/models",
+        "service/models-tried",
+    ),
     peer(
         "unknown routes are HTML",
         answers(ANY, lambda told: HTML if b"no route for" in told.body else told),

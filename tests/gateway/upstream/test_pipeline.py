@@ -393,7 +393,7 @@ async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.mark.parametrize("fault", [silence, stall_halfway, drip])
 async def test_a_read_without_an_answer_ends_with_its_deadline(fault: Answer) -> None:
-    async with listening(fault) as peer, reaching(peer.url, Deadlines(read=0.3)) as upstream:
+    async with listening(fault) as peer, reaching(peer.url, Deadlines(read=0.3, stage=0.3)) as upstream:
         errors = await asyncio.gather(*(refusal(upstream.send(Call(), op, ARGS)) for op in READING))
         assert [(error.code, error.retryable) for error in errors] == [("timeout", True)] * len(READING)
         assert len(peer.requests) <= len(READING)
@@ -421,6 +421,7 @@ def test_every_kind_of_operation_has_its_own_deadline() -> None:
         Op.REFLECT: 3,
         Op.CONSOLIDATE: 3,
         Op.COMPILE: 3,
+        Op.DERIVE: 3,
     }
 
 

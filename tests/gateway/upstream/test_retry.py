@@ -32,7 +32,8 @@ NEVER_REPEATED = [
     httpx.UnsupportedProtocol,
 ]
 SENT = sorted(set(Op) - {Op.FETCH_PAGE})
-READS = {op for op in SENT if op.reads}
+# What a model makes costs anew each time, like an answer.
+READS = {op for op in SENT if op.reads} - {Op.DERIVE}
 STORES = {op for op in SENT if op.stores}
 SAME = {
     Op.CREATE_BRAIN,
@@ -45,7 +46,7 @@ SAME = {
 REPEATED = sorted(READS | SAME)
 ONCE = sorted(set(SENT) - READS - SAME)
 # All others: three.
-ATTEMPTS = {Op.EXTRACT: 2, Op.ASK: 2, Op.INGEST_TEXT: 2}
+ATTEMPTS = {Op.EXTRACT: 2, Op.ASK: 2, Op.DERIVE: 2, Op.INGEST_TEXT: 2}
 BACKOFF = retry._BACKOFF
 
 
@@ -89,7 +90,7 @@ def test_every_operation_that_is_sent_has_a_policy() -> None:
 
 def test_what_fails_together_is_of_one_kind() -> None:
     assert {op for op in SENT if op.policy.kind is Kind.READ} == READS
-    assert {op for op in SENT if op.policy.kind is Kind.ASK} == {Op.ASK}
+    assert {op for op in SENT if op.policy.kind is Kind.ASK} == {Op.ASK, Op.DERIVE}
     assert {op for op in SENT if op.policy.kind is Kind.WRITE} >= STORES
 
 
@@ -97,7 +98,7 @@ def test_every_operation_has_a_deadline() -> None:
     named = {
         "first_event": {Op.ASK},
         "ingest": {Op.INGEST_FILE, Op.INGEST_TEXT, Op.INGEST_URL},
-        "stage": {Op.EXTRACT, Op.CLOSE_SESSION, Op.REFLECT, Op.CONSOLIDATE, Op.COMPILE},
+        "stage": {Op.EXTRACT, Op.CLOSE_SESSION, Op.REFLECT, Op.CONSOLIDATE, Op.COMPILE, Op.DERIVE},
     }
     for op in SENT:
         assert op.policy.deadline == next((name for name, ops in named.items() if op in ops), "read"), op
