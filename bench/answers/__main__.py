@@ -9,9 +9,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import yaml
 
@@ -21,6 +22,7 @@ from bench.result import table
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "ANSWERS.md"
+Method: TypeAlias = Literal["words", "meaning"]
 NOTHING = "This brain holds nothing on that."
 
 
@@ -35,10 +37,10 @@ class Outcome:
     answer: str
 
 
-def played(tree: Path) -> dict[str, Any]:
+def played(tree: Path, method: Method) -> dict[str, Any]:
     """What a checkout answers. `-P`, or the folder of the file would come before the tree."""
     done = subprocess.run(
-        [sys.executable, "-P", HERE / "play.py"],
+        [sys.executable, "-P", HERE / "play.py", method],
         env={**os.environ, "PYTHONPATH": str(tree)},
         cwd=tree,
         stdout=subprocess.PIPE,
@@ -80,13 +82,13 @@ def _counted(outcomes: list[Outcome], what: str, is_reported: bool) -> str:
     return f"{sum(counted)} of {len(counted)}"
 
 
-def figures(before: list[Outcome] | None, now: list[Outcome]) -> str:
+def figures(sides: Mapping[str, list[Outcome]]) -> str:
+    """What each side has right, of the half for reporting and of that for choosing."""
     halves = [("reported", True), ("for choosing", False)]
-    sides = [("before", before)] * (before is not None) + [("now", now)]
-    head = ["", *(f"{half}: {side}" for half, _ in halves for side, _ in sides)]
+    head = ["", *(f"{half}: {side}" for half, _ in halves for side in sides)]
     rows = [
-        [what, *(_counted(side or [], what, is_reported) for _, is_reported in halves for _, side in sides)]
-        for what in dict.fromkeys(outcome.what for outcome in now)
+        [what, *(_counted(outcomes, what, is_reported) for _, is_reported in halves for outcomes in sides.values())]
+        for what in dict.fromkeys(outcome.what for outcomes in sides.values() for outcome in outcomes)
     ]
     return table(head, rows)
 
@@ -98,15 +100,16 @@ def main() -> None:
         "--wrong", action="store_true", help="show what is wrong in the half for choosing, write nothing"
     )
     arguments = parser.parse_args()
-    now = judged(played(ROOT))
-    before = judged(played(arguments.before.resolve())) if arguments.before else None
-    sys.stdout.write(f"{figures(before, now)}\n")
+    sides = {} if arguments.before is None else {"before": judged(played(arguments.before.resolve(), "words"))}
+    sides |= {"words": judged(played(ROOT, "words")), "words and meaning": judged(played(ROOT, "meaning"))}
+    sys.stdout.write(f"{figures(sides)}\n")
     if arguments.wrong:
-        for outcome in now:
-            if not outcome.is_right and not outcome.is_reported:
-                sys.stdout.write(f"\n{outcome.what}: {outcome.asked}\n  {outcome.answer!r}\n")
+        for side, outcomes in sides.items():
+            for outcome in outcomes:
+                if not outcome.is_right and not outcome.is_reported:
+                    sys.stdout.write(f"\n{side}, {outcome.what}: {outcome.asked}\n  {outcome.answer!r}\n")
         return
-    PAGE.write_text(_page(figures(before, now), arguments.before), encoding="utf-8")
+    PAGE.write_text(_page(figures(sides), arguments.before), encoding="utf-8")
 
 
 def _page(told: str, before: Path | None) -> str:
@@ -118,9 +121,10 @@ def _page(told: str, before: Path | None) -> str:
 Made by `python -m bench.answers` on {facts["date"]}, commit {facts["commit"]}, {facts["Python"]}.{commit}
 
 The data is ours: notes and files of different shape, what people ask of them, and what they tell an assistant in
-passing. Every second row was used to choose the rules, the others only to report. No model takes part. A question is
-answered if all that a right answer must contain is in it, and nothing that it must not. A fact is found if it is in the
-first three hits.
+passing. Every second row was used to choose the rules, the others only to report. No language model takes part. A
+question is answered if all that a right answer must contain is in it, and nothing that it must not. A fact is found if
+it is in the first three hits. *Words* is a brain that finds by words alone; a brain is by words and meaning, unless it
+is told otherwise.
 
 {told}
 """

@@ -23,8 +23,17 @@ _TALK = ("hey there!", "Can you summarise this page for me?", "Write a haiku abo
 _FIRST = 3
 
 
-async def play(directory: Path) -> dict[str, Any]:
-    store = Store.open(directory)
+def opened(directory: Path, method: str) -> Store:
+    """A store that finds by words alone, or by meaning, too, with the model that comes with the tree."""
+    if method == "words":
+        return Store.open(directory)
+    from contract.platform.meaning.offline import OfflineEmbedder
+
+    return Store.open(directory, OfflineEmbedder())
+
+
+async def play(directory: Path, method: str) -> dict[str, Any]:
+    store = opened(directory, method)
     transport = httpx.ASGITransport(create_app(store, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://platform", timeout=60) as client:
         answers = await _asked(client, await _brain(client, "Notes"))
@@ -91,4 +100,4 @@ def _shown(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
-        json.dump(asyncio.run(play(Path(directory))), sys.stdout)
+        json.dump(asyncio.run(play(Path(directory), sys.argv[1])), sys.stdout)

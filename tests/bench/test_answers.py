@@ -38,16 +38,18 @@ def test_an_answer_is_judged_by_what_it_says_and_what_it_does_not(
 
 def test_figures_are_told_for_each_half() -> None:
     outcomes = [Outcome("answered", n % 2 == 1, "q", n < 3, "a") for n in range(4)]
-    told = answers.figures(None, outcomes)
-    assert told.splitlines()[-1] == "| answered | 1 of 2 | 2 of 2 |"
-    assert answers.figures(outcomes, outcomes).splitlines()[-1] == "| answered | 1 of 2 | 1 of 2 | 2 of 2 | 2 of 2 |"
+    told = answers.figures({"before": outcomes[:2], "now": outcomes}).splitlines()
+    assert told[0] == "|  | reported: before | reported: now | for choosing: before | for choosing: now |"
+    assert told[-1] == "| answered | 1 of 1 | 1 of 2 | 1 of 1 | 2 of 2 |"
 
 
 @pytest.mark.slow
-def test_no_answer_that_was_reached_is_lost() -> None:
-    right = Counter(outcome.what for outcome in judged(played(ROOT)) if outcome.is_right)
+@pytest.mark.parametrize("method", ["words", "meaning"])
+def test_no_answer_that_was_reached_is_lost(method: answers.Method) -> None:
+    right = Counter(outcome.what for outcome in judged(played(ROOT, method)) if outcome.is_right)
     assert right["questions answered"] >= 72
-    assert right["questions without an answer"] >= 22
+    # By meaning, some note is always near.
+    assert right["questions without an answer"] >= (22 if method == "words" else 16)
     assert right["facts told, found by search"] >= 38
     assert right["facts told, found by recall in the session"] >= 38
     assert right["facts told, answered by ask"] >= 35
