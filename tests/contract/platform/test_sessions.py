@@ -315,3 +315,9 @@ def test_consolidating_does_not_list_messages(client: httpx.Client, brain: str, 
     overview = client.get(f"{brain}/documents/read", params={"path": "wiki/_overview.md"}).text
     assert "Alpha" in overview
     assert "trombone" not in overview
+
+
+def test_what_was_said_last_does_not_come_back_for_every_query(client: httpx.Client, brain: str, write: Write) -> None:
+    write("old.md", "The trombone is in its case.\n")
+    say(client, brain, "Somehow the trombone got dented")
+    assert recall(client, brain, "anything") == ["old.md"]

@@ -176,3 +176,17 @@ def test_what_the_platform_says_of_the_whole_goes_with_what_was_left_out() -> No
 
 def test_no_row_of_accents_is_read_slowly() -> None:
     assert is_linear(lambda n: view().sees("a" + "\u0301" * n + "\u0316" * n), 4_000)
+
+
+def test_a_platform_is_asked_for_their_own_folders_alone() -> None:
+    assert view().folders() == {
+        "exclude": ["memory/agent/u-", "memory/project/", "sessions/", "reflections/"],
+        "include": [
+            f"memory/agent/{OWN}/",
+            f"sessions/{OWNER}/",
+            f"sessions/{OWNER}-",
+            f"reflections/{OWNER}-",
+            f"memory/project/{ORION}/",
+            f"memory/project/{TALK}/",
+        ],
+    }
