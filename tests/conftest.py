@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.tiers import by_tier

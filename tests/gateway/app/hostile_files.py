@@ -59,7 +59,7 @@ def deep_and_wide_json() -> bytes:
 
 
 HOSTILE = {
-    "pdf: fifty thousand pages": Hostile("a.pdf", wide_pages),
+    "pdf: fifty thousand pages": Hostile("a.pdf", wide_pages, slow=True),
     "pdf: pages that hold themselves": Hostile(
         "a.pdf", lambda: pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 9 >>"), refused=True
     ),
