@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Hostile:
-    """`refused` says how it must end: refused, stored, or (None) either. `slow`: only its limits end it."""
+    """`refused` says how it must end: refused, stored, or (None) either. `slow`: it takes long, or only its limits end it."""
 
     name: str
     make: Callable[[], bytes]
@@ -59,7 +59,7 @@ def deep_and_wide_json() -> bytes:
 
 
 HOSTILE = {
-    "pdf: fifty thousand pages": Hostile("a.pdf", wide_pages),
+    "pdf: fifty thousand pages": Hostile("a.pdf", wide_pages, slow=True),
     "pdf: pages that hold themselves": Hostile(
         "a.pdf", lambda: pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 9 >>"), refused=True
     ),

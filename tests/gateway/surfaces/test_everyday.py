@@ -53,6 +53,7 @@ async def test_no_memo_is_much_like_a_query_that_none_answers(memo: Agent) -> No
     assert sum(map(bool, found.values())) >= 15
 
 
+@pytest.mark.slow
 async def test_no_memory_scores_high_for_a_query_that_none_answers(kv: Agent) -> None:
     for mode in ("hybrid", "semantic", "keyword"):
         for query in THIRD.unanswered:
