@@ -10,7 +10,6 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -114,7 +113,6 @@ def test_what_the_product_imports_is_declared() -> None:
     assert missing(("gateway", "contract"), dev=False) == set()
 
 
-@pytest.mark.slow
 def test_what_tests_and_benchmarks_import_is_declared_for_developers() -> None:
     assert missing(("bench", "tests"), dev=True) == set()
 

@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Hostile:
-    """`refused` says how it must end: refused, stored, or (None) either. `slow`: it takes long, or limits end it."""
+    """`refused` says how it must end: refused, stored, or (None) either. `slow`: it takes long."""
 
     name: str
     make: Callable[[], bytes]
