@@ -64,7 +64,7 @@ PEERS = [
     peer("health needs a token", refuses("GET /healthz", _no_token, problem(401, "unauthorized")), "service/health"),
     peer(
         "no model is told of",
-        edits("(GET|POST) /v1/models", lambda told: {"data": []}),
+        edits("* /v1/models", lambda told: {"data": []}),
         "service/models",
         "service/models-tried",
     ),

@@ -118,7 +118,7 @@ def test_the_command_checks_and_records(tmp_path: Path, capsys: pytest.CaptureFi
         assert command.main(["check", *target, "--junit", str(junit)]) == 0
         told = capsys.readouterr()
         assert told.out.endswith("All musts hold.\n")
-        assert "13 of 13 cases" in told.err
+        assert "14 of 14 cases" in told.err
         assert xml.fromstring(junit.read_text(encoding="utf-8")).tag == "testsuites"
         assert command.main(["record", *target, "--output", str(recorded)]) == 0
         assert baseline.read(recorded) == {}

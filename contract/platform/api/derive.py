@@ -31,8 +31,6 @@ DATE_LENGTH: Final = 64
 async def derive(request: Request, brain: Brain) -> Response:
     platform = platform_of(request)
     key = lent_key(request)
-    if platform.chat is None:
-        raise Refused("not_implemented", NO_MODEL)
     fields = await body.fields(request, JSON_LIMIT)
     name = fields.choice("task", tuple(TASKS), "")
     if not name:
@@ -40,6 +38,8 @@ async def derive(request: Request, brain: Brain) -> Response:
     paths, messages = _paths(fields, name), _messages(fields, name)
     if not paths and not messages:
         raise invalid(f"{name} needs {_needs(name)}")
+    if platform.chat is None:
+        raise Refused("not_implemented", NO_MODEL)
     documents = await in_thread(platform.lookups, _read, platform.store, brain, paths)
     sources = [*documents, *messages]
     results = await while_connected(request, _results(platform.chat, name, sources, paths, key))

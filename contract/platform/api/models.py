@@ -5,6 +5,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from contract.platform.api import body
 from contract.platform.api.call import NO_STORE, in_thread, platform_of
 from contract.platform.wire import JsonObject
 
@@ -20,6 +21,7 @@ async def models(request: Request) -> Response:
 
 async def try_models(request: Request) -> Response:
     """The same, after one tiny call of the language model: it may have worked long ago, or never."""
+    await body.fields(request)
     chat = platform_of(request).chat
     if chat is not None:
         asked = [{"role": "user", "content": "Say ok."}]

@@ -184,7 +184,7 @@ def test_a_document_that_is_not_there_is_not_found(notes: Told) -> None:
 
 def test_without_a_model_there_is_no_such_thing(model_store: Store) -> None:
     with served(create_app(model_store, token=None)) as base:
-        answer = httpx.post(f"{base}/v1/brains/main/derive", json={})
+        answer = httpx.post(f"{base}/v1/brains/main/derive", json={"task": "title", "paths": ["a.md"]})
         missing = httpx.post(f"{base}/v1/brains/ghost/derive", json={})
     assert (answer.status_code, answer.json()["code"]) == (501, "not_implemented")
     assert answer.headers["content-type"] == "application/problem+json"
