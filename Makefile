@@ -28,10 +28,10 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
 	@TIER=quick $(TIERED) $(ARGS)
 
-test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
+test: $(STAMP) ## Set up, then run what a change should pass, in six minutes
 	@TIER=test $(TIERED) $(ARGS)
 
-test-all: $(STAMP) ## Every test that needs Python alone, in seventeen minutes
+test-all: $(STAMP) ## Every test that needs Python alone, in twenty minutes or so
 	@TIER=all $(TIERED) $(ARGS)
 
 set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
