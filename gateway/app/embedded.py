@@ -11,6 +11,7 @@ from contract.platform.convert import Converted, Parsed
 from contract.platform.ingest import Fetch as PlatformFetch
 from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
+from contract.platform.meaning import offline
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.meaning.remote import RemoteEmbedder
@@ -53,10 +54,10 @@ class EmbeddedBrain:
         self._store.close()
 
 
-def embedder_of(settings: Settings) -> Embedder:
-    """What makes vectors for the embedded brain: the service that is set, or a small model that needs none."""
+def embedder_of(settings: Settings) -> Embedder | None:
+    """What makes vectors for the embedded brain: the service that is set, or a small model, where it is installed."""
     if settings.embed_url is None or settings.embed_model is None:
-        return OfflineEmbedder()
+        return OfflineEmbedder() if offline.is_installed() else None
     key = settings.embed_key.get_secret_value() if settings.embed_key else None
     return RemoteEmbedder(ModelEndpoint(settings.embed_url, settings.embed_model, key))
 

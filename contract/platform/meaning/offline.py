@@ -7,7 +7,7 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -121,6 +121,15 @@ def _weights() -> "NDArray[np.float16]":
         header = json.loads(file.read(length))[TENSOR]
     begin, _ = header["data_offsets"]
     return np.memmap(path, dtype="<f2", mode="r", offset=8 + length + begin, shape=tuple(header["shape"]))
+
+
+def is_installed() -> bool:
+    """Whether the table is here: for some systems there is no wheel that has it."""
+    try:
+        distribution(PACKAGE)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _file(name: str) -> Path:

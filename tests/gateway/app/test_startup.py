@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.embedded import embedder_of
 from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
+from gateway.config.settings import load
 
 
 def free_port() -> int:
@@ -90,3 +92,9 @@ def test_starting_the_embedded_brain_loads_no_model() -> None:
         [sys.executable, "-c", program], cwd=Path(__file__).parents[3], check=True, capture_output=True, text=True
     )
     assert run.stdout.strip() == "set()"
+
+
+def test_where_the_small_model_is_not_installed_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert embedder_of(load()) is not None
+    monkeypatch.setattr("contract.platform.meaning.offline.PACKAGE", "no-such-package")
+    assert embedder_of(load()) is None
