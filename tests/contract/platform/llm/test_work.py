@@ -135,6 +135,9 @@ def test_a_long_transcript_is_looked_at_in_parts(model: Told) -> None:
     model.script.turns = [say_json({"facts": []})]
     transcript(model, "word " * 3000)
     eventually(lambda: len(model.script.asked) == 3)
+    shown = [sum(message["content"].count("word ") for message in asked["messages"]) for asked in model.script.asked]
+    assert sum(shown) >= 2990
+    assert max(shown) < 2000
 
 
 def test_work_that_was_cut_off_is_resumed_by_the_next_process_without_the_lent_key(tmp_path: Path) -> None:
