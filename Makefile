@@ -28,10 +28,10 @@ run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the em
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
 	@TIER=quick $(TIERED) $(ARGS)
 
-test: $(STAMP) ## Set up, then run what a change should pass, in six minutes
+test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
 	@TIER=test $(TIERED) $(ARGS)
 
-test-all: $(STAMP) ## Every test that needs Python alone, in twenty minutes or so
+test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour or so
 	@TIER=all $(TIERED) $(ARGS)
 
 set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
@@ -42,7 +42,7 @@ test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and 
 test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs
 	@TIER=nightly $(PYTEST) $(FRAMEWORKS) $(ARGS)
 
-nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with more of it: an hour or two; needs what test-peers needs
+nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
 	@# The page of the repository stays as it is: that is what `make proof` is for.

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -113,6 +114,7 @@ def test_what_the_product_imports_is_declared() -> None:
     assert missing(("gateway", "contract"), dev=False) == set()
 
 
+@pytest.mark.slow
 def test_what_tests_and_benchmarks_import_is_declared_for_developers() -> None:
     assert missing(("bench", "tests"), dev=True) == set()
 
@@ -237,6 +239,7 @@ def overridden(tree: ast.Module) -> Iterator[str]:
                 yield from (name for name in inherited if is_private(name))
 
 
+@pytest.mark.slow
 def test_private_names_of_libraries_are_used_only_where_they_are_meant_to_be() -> None:
     offending, used = [], set()
     for path in sources("gateway", "contract", "bench"):

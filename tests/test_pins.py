@@ -26,8 +26,9 @@ def test_every_pin_is_of_a_surface() -> None:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(10)
 @pytest.mark.not_quick
+@pytest.mark.few(5)
 async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
     async with stdio_client(era, tmp_path, surface=surface, BRAINS_DATA_DIR=str(tmp_path)) as client:
         assert pinned(await client.list_tools()) == PINNED[surface]

@@ -35,33 +35,52 @@ MIXED = [
     for n in range(4)
 ]
 # Of two parameters, one with four values.
-MANY = [Marked(f"a.py::test_many[{n}-{n % 4}]") for n in range(10 * CASES[Tier.test])]
-ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *SAMPLED, *MIXED, *MANY]
+MANY = [Marked(f"a.py::test_many[{n}-{n % 4}]") for n in range(10 * CASES[Tier.all])]
+# A few of these are in `make test-all`, and the sample of `make test` besides.
+LONG = [Marked(f"a.py::test_long[{n}]", pytest.mark.sampled(4), pytest.mark.few(3)) for n in range(12)]
+ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *SAMPLED, *MIXED, *MANY, *LONG]
 
 
 def in_tier(tier: Tier) -> list[Any]:
     return chosen(tier, cast(list[pytest.Item], ALL))
 
 
+def without_many(items: list[Any]) -> list[Any]:
+    return [item for item in items if item not in MANY]
+
+
 def test_quick_leaves_out_what_is_marked_so_and_takes_every_nth_case() -> None:
-    assert [item for item in in_tier(Tier.quick) if item not in MANY] == [PLAIN, *SAMPLED[::3], MIXED[2]]
+    assert without_many(in_tier(Tier.quick)) == [PLAIN, *SAMPLED[::3], MIXED[2], *LONG[::4]]
 
 
 @pytest.mark.parametrize("tier", CASES)
-def test_of_many_cases_a_few_are_taken_in_their_order_and_of_every_value(tier: Tier) -> None:
+def test_of_many_cases_a_few_are_taken_in_their_order_and_mixed(tier: Tier) -> None:
     few = [item for item in in_tier(tier) if item in MANY]
-    assert len(few) == CASES[tier]
+    # What `make test` takes is in `make test-all` too.
+    assert CASES[tier] <= len(few) <= CASES[tier] + (CASES[Tier.test] if tier is Tier.all else 0)
     assert few == [item for item in MANY if item in few]
-    assert {item.nodeid[-2] for item in few} == set("0123")
+    assert len({item.nodeid[-2] for item in few}) > 2
 
 
 def test_test_leaves_out_what_is_slow_and_takes_every_nth_case() -> None:
-    assert [item for item in in_tier(Tier.test) if item not in MANY] == [PLAIN, NOT_QUICK, *SAMPLED[::3], *MIXED[::2]]
+    expected = [PLAIN, NOT_QUICK, *SAMPLED[::3], *MIXED[::2], *LONG[::4]]
+    assert without_many(in_tier(Tier.test)) == expected
+
+
+def test_test_all_leaves_out_what_is_nightly_and_cases_of_which_there_are_many() -> None:
+    kept = in_tier(Tier.all)
+    assert [item for item in without_many(kept) if item not in LONG] == [PLAIN, SLOW, NOT_QUICK, *SAMPLED, *MIXED]
+    long = [item for item in kept if item in LONG]
+    assert set(LONG[::4]) < set(long)
+    assert 3 < len(long) <= 6
+
+
+def test_nightly_leaves_out_nothing() -> None:
+    assert in_tier(Tier.nightly) == ALL
 
 
 @pytest.mark.parametrize("tier", [Tier.all, Tier.nightly])
-def test_from_test_all_on_nothing_is_left_out_but_what_is_nightly(tier: Tier) -> None:
-    assert in_tier(tier) == [item for item in ALL if tier is Tier.nightly or item is not NIGHTLY]
+def test_from_test_all_on_every_file_is_looked_into(tier: Tier) -> None:
     assert not is_left_out(tier, TESTS / "faults" / "test_matrix.py")
 
 

@@ -1,15 +1,16 @@
 """Which tests run: `make quick`, `make test`, `make test-all` and `make nightly`, each with all of the one before.
 
-`make` names the tier in TIER; who calls pytest by hand gets `all`. Four markers say what a tier leaves out:
+`make` names the tier in TIER; who calls pytest by hand gets `all`. Five markers say what a tier leaves out:
 
 - `slow`: not in `make quick` and `make test`.
 - `not_quick`: not in `make quick`. So is whatever is not below one of the directories in QUICK. A file that is marked
   as a whole is not even imported.
 - `nightly`: only in `make nightly`, and in `make test-frameworks`, which has the tests of that kind alone.
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
+- `few(n)`: of its cases, which take long, `make test-all` runs n, and those of `make test`.
 
-A test costs some milliseconds whatever it does. Of the cases of one function, `make quick` and `make test` therefore
-run no more than CASES says.
+A test costs some milliseconds whatever it does. Of the cases of one function, the tiers therefore run no more than
+CASES says; `make nightly` runs them all.
 
 What a tier leaves out is deselected, never skipped: a skipped test reads as if it had been run.
 """
@@ -51,7 +52,7 @@ class Tier(IntEnum):
 
 
 # The smaller number is of the smaller tier, so that what `make quick` runs is in `make test` too.
-CASES = {Tier.quick: 8, Tier.test: 16}
+CASES = {Tier.quick: 6, Tier.test: 6, Tier.all: 48}
 # As a line of its own: the mark of a whole file.
 NOT_QUICK = "\npytestmark = pytest.mark.not_quick\n"
 TIER = Tier[os.environ.get("TIER") or "all"]
@@ -85,7 +86,8 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
         return items
     items = [item for item in items if not item.get_closest_marker("nightly")]
     if tier is Tier.all:
-        return items
+        wanted = {*few_of_each(tier, items), *chosen(Tier.test, items)}
+        return [item for item in items if item in wanted]
     seen: Counter[str] = Counter()
     kept = []
     for item in items:
@@ -97,18 +99,20 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
         seen[function] += 1
         if is_sample and not (tier is Tier.quick and item.get_closest_marker("not_quick")):
             kept.append(item)
-    return few_of_each(kept, CASES[tier])
+    return few_of_each(tier, kept)
 
 
-def few_of_each(items: list[pytest.Item], most: int) -> list[pytest.Item]:
-    """So many cases of each function: always the same, and mixed, so that no value of a parameter is left out."""
-    cases = defaultdict[str, list[str]](list)
+def few_of_each(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
+    """Some cases of each function: always the same, and mixed, so that all values of a parameter have a chance."""
+    cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item.nodeid)
-    kept = {
-        nodeid for all_ in cases.values() for nodeid in sorted(all_, key=lambda nodeid: crc32(nodeid.encode()))[:most]
-    }
-    return [item for item in items if item.nodeid in kept]
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = set[pytest.Item]()
+    for every in cases.values():
+        few = every[0].get_closest_marker("few") if tier is Tier.all else None
+        most = few.args[0] if few else CASES[tier]
+        kept.update(sorted(every, key=lambda item: crc32(item.nodeid.encode()))[:most])
+    return [item for item in items if item in kept]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -129,7 +133,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of pytest: what is left out is deselected, and counted at the end as such."""
+    """Of pytest: what is left out is deselected, and counted at the end as such. What was asked for by name is run."""
+    if any("::" in argument for argument in config.args):
+        return
     kept = chosen(TIER, items)
     left_out = {item.nodeid for item in items} - {item.nodeid for item in kept}
     if left_out:

@@ -256,6 +256,7 @@ def after_it_is_known(behave: Callable[[socket.socket], None]) -> Callable[[sock
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
 @pytest.mark.sampled(3)
+@pytest.mark.few(6)
 def test_a_platform_that_misbehaves_ends_with_a_card(name: str) -> None:
     some = case.selected(case.load(), ["http/documents/put*", "http/ask"])
     with misbehaving(after_it_is_known(BEHAVIOURS[name])) as url:

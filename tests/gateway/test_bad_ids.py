@@ -297,6 +297,7 @@ def bound(
         yield world, given
 
 
+@pytest.mark.slow
 def test_a_token_that_is_bound_to_a_bad_brain_is_good_for_nothing(bound: tuple[World, dict[str, str]]) -> None:
     world, given = bound
     for bad, world.token in given.items():

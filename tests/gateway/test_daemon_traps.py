@@ -23,7 +23,7 @@ from tests.web import web_on
 MAKES = [pytest.param(traits, id=traits.name) for traits in (T, Y, G)]
 TITLE = "<html><head><title>Tea</title></head><body><h1>Tea</h1>"
 INDEX = "memory/global/MEMORY.md"
-pytestmark = pytest.mark.not_quick
+pytestmark = [pytest.mark.not_quick, pytest.mark.sampled(2)]
 
 
 @dataclass

@@ -119,7 +119,8 @@ async def test_processes_share_one_data_directory_and_write_at_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.sampled(2)
+@pytest.mark.slow
+@pytest.mark.few(1)
 def test_a_call_is_one_log_line_without_content_or_secrets(tmp_path: Path, era: Era) -> None:
     secret, content = "s3cret-token-of-the-caller", "the canary sings at dawn"
     with process(tmp_path, BRAINS_TOKEN=secret) as served, httpx.Client() as http:
@@ -176,6 +177,7 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.slow
+@pytest.mark.few(1)
 def test_sigterm_ends_it_and_what_was_stored_stays(tmp_path: Path, workers: str) -> None:
     with process(tmp_path, "--workers", workers) as served, httpx.Client() as http:
         stored = http.post(served.url, **raw_call("modern", "memory_remember", {"content": "still here"}))

@@ -64,7 +64,7 @@ def started(directory: Path) -> Iterator[Process]:
         assert process.wait(20) == 0
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_a_handshake_after_a_probe_is_answered(tmp_path: Path) -> None:
     with started(tmp_path) as process:
         # Before we have answered anything, as a client does that waits no longer.

@@ -94,6 +94,7 @@ def assert_unharmed(gateway: Gateway, watch: Watch) -> None:
 
 @pytest.mark.parametrize(("platform", "kind"), CASES)
 @pytest.mark.sampled(17)
+@pytest.mark.few(18)
 def test_a_hostile_text_is_taken_or_refused_and_holds_nobody_up(
     started: Callable[[Platform], Gateway], platform: Platform, kind: str
 ) -> None:
@@ -126,6 +127,7 @@ def test_hostile_values_of_any_kind_are_taken_or_refused(started: Callable[[Plat
     assert_unharmed(gateway, watch)
 
 
+@pytest.mark.slow
 def test_a_gateway_that_gets_no_time_is_not_held_to_have_taken_it(started: Callable[[Platform], Gateway]) -> None:
     gateway = started("embedded")
     with gateway.watched() as watch:

@@ -135,11 +135,11 @@ def answers(here: Company, brain: str, who: Person) -> Iterator[str]:
 
 @settings(
     deadline=None,
-    max_examples=by_tier(3, 10, 60),
+    max_examples=by_tier(3, 6, 60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(steps(), min_size=2, max_size=10))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_law_6_what_a_caller_may_not_see_never_appears(here: Company, taken: list[Step]) -> None:
     brain, told = here.new_brain(f"law-six-{next(NUMBERS)}"), Told()
     for step in taken:

@@ -171,7 +171,7 @@ def test_filling_that_was_killed_is_taken_up_where_it_ended(data_dir: Path) -> N
     assert_sound(data_dir)
 
 
-@pytest.mark.not_quick
+@pytest.mark.slow
 def test_two_processes_that_fill_one_file_make_no_vector_twice(data_dir: Path) -> None:
     write_file_of_version(3, data_dir, NOTES)
     processes = [filler(data_dir, 0.01) for _ in range(2)]

@@ -174,6 +174,7 @@ def test_closing_while_threads_still_use_it_is_safe(data_dir: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_many_may_open_a_new_directory_at_once(data_dir: Path) -> None:
     """First in threads, which meet more closely than processes do, then in processes."""
     barrier = threading.Barrier(8)
@@ -196,6 +197,7 @@ def test_many_may_open_a_new_directory_at_once(data_dir: Path) -> None:
     assert_sound(data_dir / "processes")
 
 
+@pytest.mark.slow
 def test_two_processes_with_eight_threads_each_lose_nothing(data_dir: Path) -> None:
     processes = [writer(data_dir, name, 8, 60) for name in ("left", "right")]
     outcomes = [(*process.communicate(timeout=60), process.returncode) for process in processes]

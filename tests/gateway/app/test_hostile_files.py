@@ -100,6 +100,7 @@ def assert_stored_or_refused(answer: httpx.Response, sent: int, stored: bytes | 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts by /proc")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.sampled(9)
+@pytest.mark.few(18)
 def test_a_hostile_file_is_stored_or_refused_and_holds_nobody_up(running: Running, case: str) -> None:
     hostile = HOSTILE[case]
     body, before, cpu = hostile.make(), running.paths(), running.cpu_seconds()
@@ -122,7 +123,8 @@ PAGES = [case for case in CASES if HOSTILE[str(case.values[0])].name != "a.md"]
 
 
 @pytest.mark.parametrize("case", PAGES[::3])
-@pytest.mark.sampled(9)
+@pytest.mark.slow
+@pytest.mark.few(5)
 def test_a_hostile_page_is_stored_or_refused_and_holds_nobody_up(tmp_path: Path, case: str) -> None:
     hostile = HOSTILE[case]
     body = hostile.make()

@@ -129,6 +129,7 @@ async def told_until_the_end(response: httpx.Response, progress: asyncio.Event) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.few(1)
 async def test_an_answer_goes_on_while_the_gateway_drains_and_is_then_cut(tmp_path: Path, workers: str) -> None:
     """Both eras at once, in one process. What is cut has no result that could be taken for an answer."""
     platform = Slow()
@@ -164,6 +165,7 @@ def assert_cut(messages: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(("workers", "again"), each_once(SIGNALS))
 @pytest.mark.slow
+@pytest.mark.few(1)
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path, workers: str, again: signal.Signals) -> None:
     platform = Slow()
     with platform.served() as settings, process(tmp_path, "--workers", workers, **settings) as served:

@@ -195,6 +195,7 @@ def test_a_data_directory_that_cannot_be_is_one_sentence_and_exit_code_1(
     assert "BRAINS_DATA_DIR" in said
 
 
+@pytest.mark.slow
 def test_what_is_served_is_said_on_stderr_and_ctrl_c_ends_it_quietly(
     environment: dict[str, str], directory: Path
 ) -> None:

@@ -54,6 +54,7 @@ def doctor(tmp_path: Path, *arguments: str, **settings: str) -> subprocess.Compl
     return subprocess.CompletedProcess(arguments, ended.value.code, said.getvalue(), complained.getvalue())
 
 
+@pytest.mark.slow
 def test_as_a_process_of_its_own_it_says_the_same(tmp_path: Path) -> None:
     with daemon() as (fake, url):
         fake.without(f"POST {BRAIN}/consolidate")

@@ -474,6 +474,7 @@ def small_room() -> Watched:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.slow
 async def test_two_hundred_bodies_of_4_mib_at_once_never_take_more_than_the_room(
     small_room: Watched, chunked: bool
 ) -> None:

@@ -95,7 +95,8 @@ def test_without_a_choice_the_first_brain_is_used_and_named(tmp_path: Any, http:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("letter", ["x", "é", "😀"])
-@pytest.mark.sampled(3)
+@pytest.mark.slow
+@pytest.mark.few(2)
 def test_a_memory_of_five_million_characters_passes(served: Served, http: httpx.Client, era: Era, letter: str) -> None:
     content = "# Large\n\n" + letter * 4_999_991
     brain = new_brain(http, served)

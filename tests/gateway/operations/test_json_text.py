@@ -57,9 +57,7 @@ def test_a_number_nobody_can_reckon_with_is_no_json(text: str) -> None:
     assert len(str(caught.value)) < 100
 
 
-@pytest.mark.parametrize(
-    "count", [0, 10, VALUES // 2, pytest.param(LISTED_VALUES // 6 - 10, marks=pytest.mark.not_quick)]
-)
+@pytest.mark.parametrize("count", [0, 10, VALUES // 2, pytest.param(LISTED_VALUES // 6 - 10, marks=pytest.mark.slow)])
 async def test_a_long_list_is_read_as_a_short_one(count: int) -> None:
     body = listing(count)
     assert await parse_list(body) == json.loads(body)

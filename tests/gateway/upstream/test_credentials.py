@@ -110,6 +110,7 @@ def test_passthrough_shows_each_request_the_token_of_its_own_caller(tmp_path: Pa
         assert not any(UPSTREAM_TOKEN in request.everything() for request in gateway.seen)
 
 
+@pytest.mark.slow
 def test_passthrough_of_many_at_once_mixes_nobody_up(tmp_path: Path) -> None:
     with hosted(tmp_path, upstream_auth="passthrough") as gateway:
 

@@ -208,6 +208,7 @@ BODIES: dict[str, bytes] = {
 @pytest.mark.sampled(3)
 @EVERY_DIALECT
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.few(36)
 async def test_a_hostile_body_harms_nobody_whatever_was_asked(dialect: str, body: bytes) -> None:
     assert len(body) <= MEGABYTE
     platform, ops = Hostile(reply(body)), [op for op in TRIED if op in DIALECTS[dialect].routes]

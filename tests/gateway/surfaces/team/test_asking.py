@@ -109,6 +109,7 @@ async def test_bad_arguments_are_said_before_anybody_is_asked(served: Served) ->
     assert person.asked == []
 
 
+@pytest.mark.slow
 async def test_a_client_that_fails_to_ask_is_told_the_scopes(served: Served) -> None:
     async def broken(*_asked: Any) -> ElicitResult[Any]:
         raise RuntimeError("no screen")
