@@ -20,7 +20,7 @@ DIMENSIONS = 512
 # Words of one row mean the same.
 SAME = (
     ("car", "automobile", "vehicle"),
-    ("dog", "hound", "puppy"),
+    ("dog", "hound", "puppy", "hund"),
     ("doctor", "physician"),
     ("rent", "lease"),
     ("ship", "vessel", "boat"),

@@ -230,6 +230,8 @@ class Stage:
             method = (result.structured_content or {}).get("method")
             if tool == "memory_search" and method != "keyword":
                 self.complain(f"{tool} claims to have searched by {method}")
+            if tool == "search_memory" and not text_of(result).startswith("Keyword search"):
+                self.complain(f"{tool} claims to have searched by vector: {text_of(result)}")
         asked = await self.call("memory", "memory_ask", {"query": f"What stands at house {n}?"})
         self.outcome.reads += 1
         if asked.is_error and code_of(asked) not in CATALOGUE:
