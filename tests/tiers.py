@@ -8,6 +8,9 @@
 - `nightly`: only in `make nightly`, and in `make test-frameworks`, which has the tests of that kind alone.
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
 
+A fifth, `needs_offline_model`, says that a test is of the small model that comes with the gateway: it is left out
+where that is not installed, because there is no build of it for that system.
+
 A test costs some milliseconds whatever it does. Of the cases of one function, `make quick` and `make test` therefore
 run no more than CASES says.
 
@@ -23,6 +26,8 @@ from typing import TypeVar
 from zlib import crc32
 
 import pytest
+
+from contract.platform.meaning import offline
 
 T = TypeVar("T")
 TESTS = Path(__file__).parent
@@ -100,6 +105,11 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
     return few_of_each(kept, CASES[tier])
 
 
+def possible(items: list[pytest.Item], *, has_model: bool) -> list[pytest.Item]:
+    """The tests that can be run here at all."""
+    return [item for item in items if has_model or not item.get_closest_marker("needs_offline_model")]
+
+
 def few_of_each(items: list[pytest.Item], most: int) -> list[pytest.Item]:
     """So many cases of each function: always the same, and mixed, so that no value of a parameter is left out."""
     cases = defaultdict[str, list[str]](list)
@@ -130,7 +140,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of pytest: what is left out is deselected, and counted at the end as such."""
-    kept = chosen(TIER, items)
+    kept = chosen(TIER, possible(items, has_model=offline.is_installed()))
     left_out = {item.nodeid for item in items} - {item.nodeid for item in kept}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])

@@ -16,6 +16,7 @@ import pytest
 from mcp_types import TextResourceContents
 from starlette.responses import HTMLResponse
 
+from contract.platform.meaning import offline
 from gateway.app.capabilities import URI
 from gateway.cli.main import main
 from gateway.cli.prepare import prepare
@@ -304,11 +305,19 @@ async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path
     assert [problem["code"] for problem in json.loads(content.text)["problems"]] == ["upstream_unavailable"]
 
 
+@pytest.mark.needs_offline_model
 def test_the_model_that_embeds_is_told_with_how_far_it_is(tmp_path: Path) -> None:
     told = doctor(tmp_path)
     assert "\nEmbedding  wordllama-256, offline, 0 of 0 chunks\n" in told.stdout
     code, found = report(tmp_path)
     assert (code, found["models"]["embedding"]["state"]) == (0, "ready")
+
+
+def test_where_there_is_no_small_model_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "PACKAGE", "no-such-package")
+    told = doctor(tmp_path)
+    assert "\nEmbedding  off: notes are found by their words alone\n" in told.stdout
+    assert told.returncode == 0
 
 
 def test_a_service_for_embeddings_that_works_is_told_as_such(tmp_path: Path) -> None:
@@ -330,6 +339,7 @@ def test_a_service_for_embeddings_that_fails_is_a_problem(tmp_path: Path) -> Non
     assert "hunter2" not in told.stdout + told.stderr
 
 
+@pytest.mark.needs_offline_model
 async def test_readiness_tells_of_the_model_once_the_embedded_brain_runs(tmp_path: Path) -> None:
     with serving(tmp_path, None) as served:
         async with httpx.AsyncClient(base_url=served.url) as http:
