@@ -134,7 +134,7 @@ def _answer_truly(request: _Handler, asked: Any) -> None:
 
 
 def _refuse(status: int, **headers: str) -> Callable[[_Handler, Any], None]:
-    return lambda request, asked: request.send(status, b'{"error": {"message": "no"}}', **headers)
+    return lambda request, asked: request.send(status, b'{"error": {"message": "no"}}', 0, **headers)
 
 
 def _hang_up(request: _Handler, asked: Any) -> None:

@@ -18,7 +18,7 @@ WRITING = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 async def test_a_provider_in_trouble_costs_no_write_and_no_search(
     trouble: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
