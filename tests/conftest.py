@@ -67,11 +67,16 @@ def _schemas_checked_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def _logging_as_it_was() -> Iterator[None]:
+def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Both kinds of logging are set up for a whole process: each test gives back what it found."""
+    # A logger that is kept would go on logging as it was told here, and later tests could not listen to it.
+    configure = structlog.configure
+    monkeypatch.setattr(
+        structlog, "configure", lambda **options: configure(**{**options, "cache_logger_on_first_use": False})
+    )
     before, root = structlog.get_config(), logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
-    structlog.configure(**before)
+    configure(**before)
     root.handlers[:] = handlers
     root.setLevel(level)

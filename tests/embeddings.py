@@ -14,13 +14,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.platform.meaning import offline
 from contract.platform.meaning.calibration import PAIRS
+from contract.platform.meaning.offline import OfflineEmbedder
 
 DIMENSIONS = 512
 # Words of one row mean the same.
 SAME = (
     ("car", "automobile", "vehicle"),
-    ("dog", "hound", "puppy"),
+    ("dog", "hound", "puppy", "hund"),
     ("doctor", "physician"),
     ("rent", "lease"),
     ("ship", "vessel", "boat"),
@@ -38,6 +40,11 @@ def vector_of(text: str, dimensions: int = DIMENSIONS) -> list[float]:
         total += np.random.default_rng(seed).standard_normal(dimensions)
     length = float(np.linalg.norm(total))
     return [float(number) for number in (total / length if length else total)]
+
+
+def offline_embedder() -> OfflineEmbedder | None:
+    """As the embedded brain has it: nothing where the small model is not installed."""
+    return OfflineEmbedder() if offline.is_installed() else None
 
 
 @dataclass

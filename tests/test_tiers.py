@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests import times
-from tests.tiers import CASES, QUICK, TESTS, Tier, chosen, is_left_out
+from tests.tiers import CASES, QUICK, TESTS, Tier, chosen, is_left_out, possible
 from tests.times import Timed
 
 ROOT = TESTS.parent
@@ -39,6 +39,13 @@ MANY = [Marked(f"a.py::test_many[{n}-{n % 4}]") for n in range(10 * CASES[Tier.a
 # A few of these are in `make test-all`, and the sample of `make test` besides.
 LONG = [Marked(f"a.py::test_long[{n}]", pytest.mark.sampled(4), pytest.mark.few(3)) for n in range(12)]
 ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *SAMPLED, *MIXED, *MANY, *LONG]
+
+
+def test_what_is_of_the_small_model_is_left_out_where_that_is_not_installed() -> None:
+    of_model = Marked("a.py::test_of_the_model", pytest.mark.needs_offline_model)
+    items = cast(list[pytest.Item], [PLAIN, of_model])
+    assert possible(items, has_model=True) == items
+    assert possible(items, has_model=False) == items[:1]
 
 
 def in_tier(tier: Tier) -> list[Any]:

@@ -9,6 +9,9 @@
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
 - `few(n)`: of its cases, which take long, `make test-all` runs n, and those of `make test`.
 
+One more, `needs_offline_model`, says that a test is of the small model that comes with the gateway: it is left out
+where that is not installed, because there is no build of it for that system.
+
 A test costs some milliseconds whatever it does. Of the cases of one function, the tiers therefore run no more than
 CASES says; `make nightly` runs them all.
 
@@ -24,6 +27,8 @@ from typing import TypeVar
 from zlib import crc32
 
 import pytest
+
+from contract.platform.meaning import offline
 
 T = TypeVar("T")
 TESTS = Path(__file__).parent
@@ -102,6 +107,11 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
     return few_of_each(tier, kept)
 
 
+def possible(items: list[pytest.Item], *, has_model: bool) -> list[pytest.Item]:
+    """The tests that can be run here at all."""
+    return [item for item in items if has_model or not item.get_closest_marker("needs_offline_model")]
+
+
 def few_of_each(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
     """Some cases of each function: always the same, and mixed, so that all values of a parameter have a chance."""
     cases = defaultdict[str, list[pytest.Item]](list)
@@ -134,9 +144,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of pytest: what is left out is deselected, and counted at the end as such. What was asked for by name is run."""
-    if any("::" in argument for argument in config.args):
-        return
-    kept = chosen(TIER, items)
+    is_named = any("::" in argument for argument in config.args)
+    kept = chosen(Tier.nightly if is_named else TIER, possible(items, has_model=offline.is_installed()))
     left_out = {item.nodeid for item in items} - {item.nodeid for item in kept}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])

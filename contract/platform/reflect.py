@@ -46,8 +46,8 @@ class Reflection:
 
 
 @dataclass(frozen=True, slots=True)
-class ByModel:
-    """What a language model made of so many turns."""
+class Told:
+    """What was made of so many turns, by a model or by rule."""
 
     turns: int
     reflection: Reflection

@@ -12,12 +12,13 @@ from typing import Final
 from contract.platform import documents, extract, names, reflect, words
 from contract.platform.brains import Brain
 from contract.platform.database import Database
-from contract.platform.documents import Draft
+from contract.platform.documents import Draft, Prepared
+from contract.platform.extract import Fact
 from contract.platform.llm.backlog import ForModel
 from contract.platform.meaning.service import Meaning
 from contract.platform.refusal import Refused
 from contract.platform.search import Folders, Found, blended, search
-from contract.platform.wire import JsonObject, now
+from contract.platform.wire import JsonObject, Scalar, now
 
 ROLES: Final = ("system", "user", "assistant", "tool")
 # What is said to each other is found again; instructions and what tools print is not.
@@ -34,6 +35,24 @@ class Message:
     metadata: Mapping[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that nothing has been extracted from yet, and its place in the session."""
+
+    seq: int
+    role: str
+    content: str
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What is made of a message: the facts that it tells, and the message as a note."""
+
+    facts: list[Fact]
+    note: Prepared | None
+
+
 class Sessions:
     def __init__(self, database: Database, meaning: Meaning | None = None) -> None:
         self._database = database
@@ -47,6 +66,8 @@ class Sessions:
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
         A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
         """
+        extracts, with_plain = message.metadata.get("skip_extract") is not True, for_model is None
+        ready = self._extracted(brain, session_id, message, with_plain) if extracts else {}
         with self._database.writing() as connection:
             session = _find_or_create(connection, brain, session_id)
             moment = now()
@@ -66,11 +87,35 @@ class Sessions:
             connection.execute(
                 "UPDATE sessions SET updated_at = ?, ended_at = NULL WHERE n = ?", (moment, session["n"])
             )
-            if message.metadata.get("skip_extract") is not True:
-                _extract(connection, brain, session, message, tree, with_plain=for_model is None)
+            if extracts:
+                for waiting in _waiting(connection, session):
+                    # Where somebody else has written to the session meanwhile, it is not known yet.
+                    made = ready.get(waiting) or self._extract(session_id, waiting, with_plain)
+                    extract.remember(connection, brain, made.facts, _origin(session_id, message), tree)
+                    if made.note is not None:
+                        documents.write(connection, brain, made.note)
+                connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (seq, session["n"]))
                 if for_model is not None:
                     for_model.note(connection, brain, "session", session_id, tree, seq)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
+
+    def _extracted(self, brain: Brain, session_id: str, message: Message, with_plain: bool) -> dict[Waiting, Extracted]:
+        """What is made of the messages that are waiting, and of a new one.
+
+        Worked out before the write lock is taken: a text may be long, and the lock is everyone's.
+        """
+        with self._database.reading() as connection:
+            session = _find(connection, brain, session_id)
+            last = 0 if session is None else _last_seq(connection, session["n"])
+            waiting = [] if session is None else _waiting(connection, session)
+        waiting.append(Waiting(last + 1, message.role, message.content, message.name))
+        return {one: self._extract(session_id, one, with_plain) for one in waiting}
+
+    def _extract(self, session_id: str, message: Waiting, with_plain: bool) -> Extracted:
+        is_said = message.role in SAID_BY
+        facts = list(extract.facts(message.content, with_plain=with_plain)) if message.role == "user" else []
+        note = documents.prepare(_note(session_id, message), self._database.embedder) if is_said else None
+        return Extracted(facts, note)
 
     def messages(self, brain: Brain, session_id: str, limit: int) -> list[JsonObject]:
         """The newest messages in the order they came; a session nobody has written to has none."""
@@ -102,15 +147,18 @@ class Sessions:
                 return []
             return _turns(connection, session, last)
 
-    def close(self, brain: Brain, session_id: str, by_model: reflect.ByModel | None = None) -> JsonObject:
+    def close(self, brain: Brain, session_id: str, by_model: reflect.Told | None = None) -> JsonObject:
         """End a session with a reflection on its messages; ending it again changes nothing."""
+        # A session may be long, and the write lock is everyone's.
+        turns = self.unreflected(brain, session_id) if by_model is None else []
+        by_rule = reflect.Told(len(turns), reflect.reflect(turns)) if turns else None
         with self._database.writing() as connection:
             session = _find(connection, brain, session_id)
             if session is None:
                 return _closed(session_id, now(), None)
             last = _last_seq(connection, session["n"])
             if session["reflected_up_to"] < last:
-                session = _reflect(connection, brain, session, last, by_model)
+                session = _reflect(connection, brain, session, last, by_model, by_rule)
             return _closed(session_id, session["ended_at"], json.loads(session["reflection"]))
 
     def recall(self, brain: Brain, session_id: str, query: str, top_k: int, folders: Folders) -> Found:
@@ -171,37 +219,26 @@ def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:
     }
 
 
-def _extract(
-    connection: sqlite3.Connection,
-    brain: Brain,
-    session: sqlite3.Row,
-    message: Message,
-    tree: str,
-    *,
-    with_plain: bool,
-) -> None:
-    waiting = connection.execute(
+def _waiting(connection: sqlite3.Connection, session: sqlite3.Row) -> list[Waiting]:
+    rows = connection.execute(
         "SELECT seq, role, content, name FROM messages WHERE session = ? AND seq > ? ORDER BY seq",
         (session["n"], session["extracted_up_to"]),
     ).fetchall()
+    return [Waiting(*row) for row in rows]
+
+
+def _origin(session_id: str, message: Message) -> dict[str, Scalar]:
     actor = message.metadata.get("actor_id")
-    origin = {"session_id": session["id"], **({"actor_id": actor} if isinstance(actor, str) else {})}
-    for row in waiting:
-        if row["role"] == "user":
-            facts = extract.facts(row["content"], with_plain=with_plain)
-            extract.remember(connection, brain, facts, origin, tree)
-        if row["role"] in SAID_BY:
-            documents.write(connection, brain, _note(session["id"], row))
-    connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (waiting[-1]["seq"], session["n"]))
+    return {"session_id": session_id, **({"actor_id": actor} if isinstance(actor, str) else {})}
 
 
-def _note(session_id: str, message: sqlite3.Row) -> Draft:
+def _note(session_id: str, message: Waiting) -> Draft:
     """A message as a note. Its title is its beginning, as that of every note without a heading."""
-    named = {} if message["name"] is None else {"name": message["name"]}
+    named = {} if message.name is None else {"name": message.name}
     return Draft(
-        f"{names.session_folder(session_id)}{message['seq']:06d}.md",
-        message["content"].encode(),
-        metadata={"session_id": session_id, "role": message["role"], **named},
+        f"{names.session_folder(session_id)}{message.seq:06d}.md",
+        message.content.encode(),
+        metadata={"session_id": session_id, "role": message.role, **named},
         generated=True,
     )
 
@@ -211,12 +248,17 @@ def _turns(connection: sqlite3.Connection, session: sqlite3.Row, last: int) -> l
 
 
 def _reflect(
-    connection: sqlite3.Connection, brain: Brain, session: sqlite3.Row, last: int, by_model: reflect.ByModel | None
+    connection: sqlite3.Connection,
+    brain: Brain,
+    session: sqlite3.Row,
+    last: int,
+    by_model: reflect.Told | None,
+    by_rule: reflect.Told | None,
 ) -> sqlite3.Row:
     # One that does not know all that was said is none of this session.
-    told = by_model.reflection if by_model is not None and by_model.turns == last else None
-    reflection = told or reflect.reflect(_turns(connection, session, last))
-    method = {} if told is None else {"method": "model"}
+    known = next((told for told in (by_model, by_rule) if told is not None and told.turns == last), None)
+    reflection = known.reflection if known else reflect.reflect(_turns(connection, session, last))
+    method = {} if known is None or known is by_rule else {"method": "model"}
     path = names.reflection_path(session["id"])
     draft = Draft(
         path,

@@ -29,6 +29,8 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     async def run() -> JsonObject:
         async with gateway.running():
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
+            if settings.ignored:
+                report["ignored"] = settings.ignored
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
             models = await _models_of(gateway)
@@ -103,6 +105,7 @@ def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
         *_models(report.get("models", {})),
+        *_ignored(report.get("ignored", [])),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
@@ -120,9 +123,17 @@ def _brain(brain: JsonObject | None) -> str:
 
 
 def _models(models: JsonObject) -> list[str]:
-    """Which model does what, for a platform that says so."""
+    """Which model does what, for a brain that says so."""
     embedding = [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
     return [*embedding, *([f"Language   {_language(models['language'])}"] if "language" in models else [])]
+
+
+def _ignored(settings: list[str]) -> list[str]:
+    """What was set in vain."""
+    if not settings:
+        return []
+    are = "is" if len(settings) == 1 else "are"
+    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain; this platform has its own models"]
 
 
 def _language(model: JsonObject) -> str:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import structlog
+
 from gateway.app import log
 from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
@@ -12,6 +14,9 @@ def prepare(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
     if settings.upstream_url is None:
         check_data_dir(settings.data_dir)
+    if settings.ignored:
+        reason = "BRAINS_UPSTREAM_URL is set, and only the embedded brain uses them"
+        structlog.get_logger().warning("settings.ignored", settings=settings.ignored, reason=reason)
 
 
 def local_roots(settings: Settings) -> tuple[Path, ...] | None:

@@ -51,9 +51,10 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     if settings.state_keys_file is None:
         environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
     os.environ.update(environment)
-    # The workers ask the brain, and it asks the model.
-    for name in ("BRAINS_LLM_URL", "BRAINS_LLM_MODEL", "BRAINS_LLM_KEY"):
-        os.environ.pop(name, None)
+    # The workers ask the brain, and it asks the models.
+    for name in ("URL", "MODEL", "KEY"):
+        os.environ.pop(f"BRAINS_LLM_{name}", None)
+        os.environ.pop(f"BRAINS_EMBED_{name}", None)
     config = uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
     try:
         Workers(config, sockets=[listening]).run()

@@ -315,6 +315,12 @@ class Settings(BaseSettings):
         return self.auth_audience or f"{self.public_url}/mcp"
 
     @property
+    def ignored(self) -> list[str]:
+        """The settings of models that have no effect, because a platform is set, which has models of its own."""
+        models = {"BRAINS_EMBED_URL": self.embed_url, "BRAINS_LLM_URL": self.llm_url}
+        return [name for name, url in models.items() if url is not None and self.upstream_url is not None]
+
+    @property
     def tells_callers_apart(self) -> bool:
         """Whether a token says who calls: more than that somebody may."""
         return self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"

@@ -50,12 +50,14 @@ def test_a_paraphrase_shares_no_telling_word_with_its_note() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_offline_model
 @pytest.mark.parametrize(("kind", "floor"), FLOORS.items())
 def test_recall_is_not_below_what_is_written(kind: str, floor: float) -> None:
     assert figures()["both"][kind].recalls()[-1] >= floor
 
 
 @pytest.mark.slow
+@pytest.mark.needs_offline_model
 @pytest.mark.parametrize("part", ["choose", "report"])
 def test_meaning_takes_nothing_from_words(part: Part) -> None:
     by_words, by_both = figures(part)["words"], figures(part)["both"]
@@ -66,5 +68,6 @@ def test_meaning_takes_nothing_from_words(part: Part) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_offline_model
 def test_where_nothing_answers_the_first_hit_has_a_low_score() -> None:
     assert max(figures()["both"][NO_ANSWER].best) < 0.5

@@ -32,6 +32,34 @@ OF_MISSING_BRAINS = (
     "stages/derive-in-a-missing-brain",
 )
 
+# Every task that a model can be given, and every request for one that is wrong.
+DERIVE = "POST {b}/derive"
+OF_TASKS = (
+    "stages/derive-classify-episode",
+    "stages/derive-consolidate",
+    "stages/derive-digest",
+    "stages/derive-entities",
+    "stages/derive-facts",
+    "stages/derive-reflect",
+    "stages/derive-scenes",
+    "stages/derive-title",
+)
+OF_BAD_TASKS = (
+    "stages/derive-a-title-of-messages",
+    "stages/derive-an-unknown-task",
+    "stages/derive-from-a-climbing-path",
+    "stages/derive-from-a-text",
+    "stages/derive-from-an-empty-message",
+    "stages/derive-from-an-unknown-role",
+    "stages/derive-from-no-json",
+    "stages/derive-from-no-paths",
+    "stages/derive-from-nothing",
+    "stages/derive-from-too-many-paths",
+    "stages/derive-from-two-trees",
+    "stages/derive-scenes-of-documents",
+    "stages/derive-without-a-task",
+)
+
 
 def _no_token(asked: Asked) -> bool:
     return "authorization" not in asked.headers
@@ -54,6 +82,13 @@ async def _kept(asked: Asked, forward: Forward) -> Said:
 async def _one_for_all(asked: Asked, forward: Forward) -> Said:
     _, _, rest = asked.path.partition("/documents")
     return await forward(replace(asked, path=f"/v1/brains/main/documents{rest}"))
+
+
+async def _written_down(asked: Asked, forward: Forward) -> Said:
+    """What was derived is kept, where it was only asked for."""
+    path, text = asked.path.replace("/derive", "/documents"), {**asked.headers, "content-type": "text/markdown"}
+    await forward(replace(asked, method="PUT", path=path, query={"path": "derived.md"}, headers=text))
+    return await forward(asked)
 
 
 def _visible(record: dict[str, str]) -> dict[str, str]:
@@ -192,5 +227,14 @@ PEERS = [
         "documents/read-a-missing-document",
         "search/no-query",
     ),
+    peer("whatever is asked for is nothing", turns(DERIVE, 501, said(200, {"results": []})), *OF_TASKS),
+    peer("any work is taken on", lenient(DERIVE), *OF_BAD_TASKS),
+    peer(
+        "there is no model, and no such document",
+        turns(DERIVE, 501, problem(400, "validation_error")),
+        *OF_TASKS,
+        "stages/derive-from-a-missing-document",
+    ),
+    peer("what was derived is written down", on(DERIVE, _written_down), "stages/derive-writes-nothing"),
     peer("bad requests are taken", lenient(ANY), "batch/without-operations", "sessions/recall-nothing"),
 ]

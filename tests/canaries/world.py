@@ -18,11 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.platform.app import create_app
 from contract.platform.ingest import Page
-from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.app.embedded import convert_in_child
 from gateway.operations import scopes
 from tests.daemons.fake import FakeDaemon, Script, T
+from tests.embeddings import offline_embedder
 from tests.served import Era, listening, messages_of, raw_call
 from tests.web import web_on
 
@@ -119,7 +119,7 @@ def recorded_platform(dialect: str, directory: Path, *more: str) -> Iterator[Rec
         with listening(recording) as recording.url, listening(web) as recording.pages, web_on(recording.pages):
             yield recording
         return
-    store = Store.open(directory / "platform", OfflineEmbedder())
+    store = Store.open(directory / "platform", offline_embedder())
     try:
         for brain in (BRAIN, *more):
             store.create_brain(brain, brain)

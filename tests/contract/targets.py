@@ -19,11 +19,11 @@ from contract.case import Case
 from contract.outcome import Result, Run
 from contract.platform.app import create_app
 from contract.platform.ingest import FetchRefused, Page
-from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from contract.runner import run
 from contract.targets import HttpTarget, client_for
 from gateway.app.embedded import convert_in_child
+from tests.embeddings import offline_embedder
 
 TOKEN = "a-test-token"
 # A public address and no name: nobody looks it up, and the platforms of tests have the page themselves.
@@ -50,7 +50,7 @@ async def fetch(url: str) -> Page:
 def reference_app(token: str | None = TOKEN) -> Iterator[ASGIApp]:
     """The reference platform with everything it can."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder), OfflineEmbedder())
+        store = Store.open(Path(folder), offline_embedder())
         try:
             yield create_app(store, token=token, fetch=fetch, convert=convert_in_child)
         finally:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import httpx
 
 from contract.platform.app import create_app
-from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.config import token_file
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import FakeDaemon, Script, T
+from tests.embeddings import offline_embedder
 from tests.served import listening, messages_of, raw_call, serving
 
 T_ = TypeVar("T_")
@@ -137,7 +137,7 @@ def _platform(dialect: str, folder: Path) -> Iterator[str]:
         with listening(FakeDaemon(T, llm=Script(tokens=["That is ", "so."])).app()) as url:
             yield url
         return
-    store = Store.open(folder / "store", OfflineEmbedder())
+    store = Store.open(folder / "store", offline_embedder())
     try:
         with listening(create_app(store, token=None)) as url:
             yield url

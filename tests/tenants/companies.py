@@ -14,11 +14,11 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.platform.app import create_app
-from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.config import signing_keys, token_file
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import FakeDaemon, Script, T
+from tests.embeddings import offline_embedder
 from tests.served import MODERN_HEADERS, listening, messages_of, raw_call, serving
 
 Kind = Literal["embedded", "daemon", "without filters"]
@@ -147,7 +147,7 @@ def _platform(kind: Kind, folder: Path) -> Iterator[str | None]:
             assert httpx.post(f"{url}/v1/brains", json={"brainId": BRAIN}).status_code == 201
             yield url
         return
-    store = Store.open(folder / "data", OfflineEmbedder())
+    store = Store.open(folder / "data", offline_embedder())
     store.create_brain("Shared", BRAIN, "public")
     if kind == "embedded":
         # The gateway opens the file itself.

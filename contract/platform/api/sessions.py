@@ -36,7 +36,8 @@ async def add_message(request: Request, brain: Brain) -> Response:
     tree = names.own_tree(caller_of(request).owner)
     key = lent_key(request)
     for_model = None if platform.work is None else ForModel()
-    record = await in_thread(platform.writes, platform.store.sessions.add, brain, session_id, message, tree, for_model)
+    add, threads = platform.store.sessions.add, platform.writes_of(len(message.content))
+    record = await in_thread(threads, add, brain, session_id, message, tree, for_model)
     if platform.work is not None and for_model is not None:
         platform.work.begin(for_model, key)
     return JSONResponse(record, status_code=201)

@@ -16,7 +16,7 @@ Kind: TypeAlias = Literal["transcript", "session"]
 
 # A process that has taken work and says nothing for so long is gone.
 CLAIM_SECONDS: Final = 600.0
-# What fails so often is left alone, until something is added to it.
+# What a model cannot do so often is left alone, until something is added to it.
 MOST_ATTEMPTS: Final = 6
 # Of a fact, so much must stand in what it was found in.
 GROUNDED: Final = 0.6
@@ -76,8 +76,10 @@ class Backlog:
         moment = time.time()
         chosen = "" if subject is None else "AND brain = ? AND kind = ? AND subject = ?"
         with self._database.writing() as connection:
+            # What has failed before comes last, so that it holds up nothing.
             row = connection.execute(
-                f"SELECT * FROM model_work WHERE waiting AND attempts < ? AND claimed_at < ? {chosen} LIMIT 1",
+                f"SELECT * FROM model_work WHERE waiting AND attempts < ? AND claimed_at < ? {chosen} "
+                "ORDER BY attempts LIMIT 1",
                 (MOST_ATTEMPTS, moment - CLAIM_SECONDS, *([] if subject is None else _key(subject))),
             ).fetchone()
             if row is None:
@@ -112,13 +114,13 @@ class Backlog:
                 _update(connection, item.subject, waiting=0, claimed_at=0)
         return is_done
 
-    def give_back(self, item: Item) -> None:
-        """Leave the rest for later: it failed."""
+    def give_back(self, item: Item, *, failed: bool) -> None:
+        """Leave the rest for later; if it failed, and not the model as such, that counts."""
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE model_work SET attempts = attempts + 1, claimed_at = 0"
+                "UPDATE model_work SET attempts = attempts + ?, claimed_at = 0"
                 " WHERE brain = ? AND kind = ? AND subject = ?",
-                _key(item.subject),
+                (int(failed), *_key(item.subject)),
             )
 
 

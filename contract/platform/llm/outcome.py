@@ -32,10 +32,14 @@ class Failed:
     message: str
     retryable: bool
     retry_after: float | None = None
+    is_for_all: bool = False
+    """Whether any other request would have failed, too: it says nothing of what was asked."""
 
 
 TIMED_OUT: Final = Failed("timeout", "the language model did not answer in time", retryable=True)
-UNREACHABLE: Final = Failed("upstream_unavailable", "the language model cannot be reached", retryable=True)
+UNREACHABLE: Final = Failed(
+    "upstream_unavailable", "the language model cannot be reached", retryable=True, is_for_all=True
+)
 CUT_OFF: Final = Failed("stream_truncated", "the language model's answer was cut off", retryable=True)
 TOO_LONG: Final = Failed("upstream_error", "the language model's answer is too long", retryable=False)
 NO_SENSE: Final = Failed("upstream_error", "the language model sent something that is no answer", retryable=True)
@@ -48,17 +52,17 @@ NO_JSON: Final = Failed(
 
 def of_status(status: int, retry_after: str | None) -> Failed:
     """What a refusal means. Nothing of its text is used: it may quote the prompt, or the key."""
+    wait = _seconds(retry_after)
     if status == 429:
-        wait = _seconds(retry_after)
-        return Failed("rate_limited", "the language model takes no more calls at the moment", True, wait)
+        return Failed("rate_limited", "the language model takes no more calls at the moment", True, wait, True)
     if status in (401, 403):
-        return Failed("upstream_error", "the language model refused the key", retryable=False)
+        return Failed("upstream_error", "the language model refused the key", False, is_for_all=True)
     if status == 404:
-        return Failed("upstream_error", "there is no such model, or no chat at that address", retryable=False)
+        return Failed("upstream_error", "there is no such model, or no chat at that address", False, is_for_all=True)
     if status in (408, 504):
         return TIMED_OUT
     if status >= 500:
-        return Failed("upstream_unavailable", f"the language model failed ({status})", True, _seconds(retry_after))
+        return Failed("upstream_unavailable", f"the language model failed ({status})", True, wait, True)
     return Failed("upstream_error", f"the language model refused the request ({status})", retryable=False)
 
 

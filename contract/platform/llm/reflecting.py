@@ -10,14 +10,14 @@ from contract.platform.llm.deriving import derive_as
 from contract.platform.llm.outcome import TIMED_OUT, Failed
 from contract.platform.llm.prompt import Source
 from contract.platform.llm.tasks import Reflection
-from contract.platform.reflect import ByModel, Turn
 from contract.platform.reflect import Reflection as Reflected
+from contract.platform.reflect import Told, Turn
 
 # Whoever closes a session waits for it.
 SECONDS: Final = 200.0
 
 
-async def reflect(chat: Chat, turns: Sequence[Turn], key: str | None) -> ByModel | Failed:
+async def reflect(chat: Chat, turns: Sequence[Turn], key: str | None) -> Told | Failed:
     """What a model makes of a session; of a long one it is shown the end, where it shows how it went."""
     sources = [Source(turn.role, turn.content) for turn in turns]
     try:
@@ -30,4 +30,4 @@ async def reflect(chat: Chat, turns: Sequence[Turn], key: str | None) -> ByModel
     reflection = Reflected(
         told.outcome, told.should_record_episode, told.retry_feedback, [], told.summary, list(told.learned)
     )
-    return ByModel(len(turns), reflection)
+    return Told(len(turns), reflection)

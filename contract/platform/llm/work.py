@@ -36,6 +36,7 @@ class Work:
         self._under_way: set[Subject] = set()
         self._is_awake = False
         self._failures = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._thread = CapacityLimiter(1)
 
@@ -83,7 +84,7 @@ class Work:
                 while True:
                     done = await self._look(item)
                     if isinstance(done, Failed):
-                        await self._in_thread(self._backlog.give_back, item)
+                        await self._in_thread(self._backlog.give_back, item, failed=not done.is_for_all)
                         self._try_later(done)
                         return False
                     item, self._failures = done, 0
@@ -115,12 +116,16 @@ class Work:
         return calls[0] if calls else (None, None)
 
     def _try_later(self, failure: Failed) -> None:
+        if self._timer is not None:
+            # That one goes on with all that is left.
+            return
         pause = min(max(failure.retry_after or 0.0, PAUSE_SECONDS * 2**self._failures), LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
         log.warning("model_work.postponed", code=failure.code, seconds=round(pause))
-        asyncio.get_running_loop().call_later(pause, self._sleep_over)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._sleep_over)
 
     def _sleep_over(self) -> None:
+        self._timer = None
         self._is_awake = False
         self.wake()
 

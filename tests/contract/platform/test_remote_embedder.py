@@ -75,6 +75,18 @@ def test_what_is_written_is_embedded_by_the_service_and_found(data_dir: Path, se
     assert service.requests[:2] == [QUESTIONS, ANSWERS]
 
 
+def test_a_note_is_found_in_another_language_by_a_model_that_knows_both(
+    data_dir: Path, service: EmbeddingServer
+) -> None:
+    store = open_store(data_dir, service)
+    brain = store.brain("main")
+    store.documents.put(brain, "a.md", b"Hund")
+    store.documents.put(brain, "b.md", b"Schiff")
+    wait_for(lambda: store.embedding()["embedded"] == 2)
+    assert paths(store.search(brain, "dog", 5)) == ["a.md"]
+    store.close()
+
+
 def test_texts_go_in_batches(data_dir: Path, service: EmbeddingServer) -> None:
     without = Store.open(data_dir)
     brain = without.brain("main")

@@ -16,6 +16,7 @@ PAGE = Path(__file__).parents[1] / "PROOF.md"
 PARTS = {
     "writes": "tests.faults.proof.writes",
     "kills": "tests.faults.proof.kills",
+    "providers": "tests.faults.proof.providers",
     "overload": "tests.faults.overload",
     "streams": "tests.faults.streams",
     "crowd": "tests.faults.crowd",

@@ -16,8 +16,11 @@ import pytest
 from mcp_types import TextResourceContents
 from starlette.responses import HTMLResponse
 
+from contract.platform.meaning import offline
 from gateway.app.capabilities import URI
 from gateway.cli.main import main
+from gateway.cli.prepare import prepare
+from gateway.config.settings import load
 from gateway.operations.names import brain_uuid
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
@@ -71,6 +74,44 @@ def test_as_a_process_of_its_own_it_says_the_same(tmp_path: Path) -> None:
         here = doctor(tmp_path, **settings)
     assert (alone.returncode, alone.stdout, alone.stderr) == (here.returncode, here.stdout, here.stderr)
     assert (here.returncode, here.stderr) == (1, "")
+
+
+MODELS = {
+    "BRAINS_EMBED_URL": "http://127.0.0.1:9",
+    "BRAINS_EMBED_MODEL": "vectors",
+    "BRAINS_LLM_URL": "http://127.0.0.1:9",
+    "BRAINS_LLM_MODEL": "words",
+}
+
+
+def test_models_that_are_set_in_vain_are_named(tmp_path: Path) -> None:
+    with daemon() as (_, url):
+        done = doctor(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
+        status, told = report(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
+        _, without = report(tmp_path, BRAINS_UPSTREAM_URL=url)
+    named = "BRAINS_EMBED_URL and BRAINS_LLM_URL are for the embedded brain; this platform has its own models"
+    assert f"Ignored    {named}\n" in done.stdout
+    assert told["ignored"] == ["BRAINS_EMBED_URL", "BRAINS_LLM_URL"]
+    # It works all the same.
+    assert status == done.returncode == 0
+    assert "ignored" not in without
+
+
+@pytest.mark.parametrize("platform", ["http://127.0.0.1:9", None])
+def test_models_that_are_set_in_vain_are_logged_at_the_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], platform: str | None
+) -> None:
+    settings = load(
+        data_dir=tmp_path,
+        upstream_url=platform,
+        embed_url="http://127.0.0.1:9",
+        embed_model="vectors",
+        log_format="json",
+    )
+    prepare(settings)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    named = [(line["event"], line["level"], line["settings"]) for line in lines]
+    assert named == ([("settings.ignored", "warning", ["BRAINS_EMBED_URL"])] if platform else [])
 
 
 def report(tmp_path: Path, **settings: str) -> tuple[int, dict[str, Any]]:
@@ -265,11 +306,19 @@ async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path
     assert [problem["code"] for problem in json.loads(content.text)["problems"]] == ["upstream_unavailable"]
 
 
+@pytest.mark.needs_offline_model
 def test_the_model_that_embeds_is_told_with_how_far_it_is(tmp_path: Path) -> None:
     told = doctor(tmp_path)
     assert "\nEmbedding  wordllama-256, offline, 0 of 0 chunks\n" in told.stdout
     code, found = report(tmp_path)
     assert (code, found["models"]["embedding"]["state"]) == (0, "ready")
+
+
+def test_where_there_is_no_small_model_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "PACKAGE", "no-such-package")
+    told = doctor(tmp_path)
+    assert "\nEmbedding  off: notes are found by their words alone\n" in told.stdout
+    assert told.returncode == 0
 
 
 def test_a_service_for_embeddings_that_works_is_told_as_such(tmp_path: Path) -> None:
@@ -291,6 +340,7 @@ def test_a_service_for_embeddings_that_fails_is_a_problem(tmp_path: Path) -> Non
     assert "hunter2" not in told.stdout + told.stderr
 
 
+@pytest.mark.needs_offline_model
 async def test_readiness_tells_of_the_model_once_the_embedded_brain_runs(tmp_path: Path) -> None:
     with serving(tmp_path, None) as served:
         async with httpx.AsyncClient(base_url=served.url) as http:

@@ -8,6 +8,8 @@ from tests.gateway.conftest import House, Platforms, house_of, structured, text_
 from tests.gateway.surfaces.being.beings import patrolled, scene
 from tests.gateway.surfaces.memo.test_surface import in_project, search
 
+pytestmark = pytest.mark.needs_offline_model
+
 NOTE = "The automobile is in the garage on Elm Street."
 QUESTION = "Where is my car parked?"
 

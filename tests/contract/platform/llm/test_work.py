@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from contract.platform.app import create_app
-from contract.platform.llm import work
+from contract.platform.llm import backlog, work
 from contract.platform.llm.backlog import is_grounded
 from contract.platform.store import Store
 from tests.contract.platform.llm.conftest import Told
@@ -97,6 +97,39 @@ def test_a_model_that_fails_costs_no_write_and_is_asked_again_later(
     say_to(model, "s1", MOVED)
     eventually(lambda: is_found(model))
     assert len(model.http.get("/sessions/s1/messages").json()["items"]) == 1
+
+
+@pytest.mark.parametrize("status", [500, 429, 401, 404])
+def test_a_model_that_is_away_for_long_finds_all_that_was_left_for_it(
+    model: Told, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(work, "LONGEST_PAUSE", 0.02)
+    model.script.turns = [Turn(status=status)]
+    say_to(model, "s1", MOVED)
+    eventually(lambda: len(model.script.asked) > 2 * backlog.MOST_ATTEMPTS)
+    model.script.turns = [say_json(FACT)]
+    eventually(lambda: is_found(model))
+
+
+def test_what_a_model_cannot_do_is_left_alone_and_holds_up_nothing(
+    model: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(work, "LONGEST_PAUSE", 0.02)
+    model.script.by_task = lambda asked: say("no JSON") if "impossible" in str(asked["messages"]) else say_json(FACT)
+    transcript(model, "This is impossible.", "raw/a.md")
+    transcript(model, MOVED, "raw/b.md")
+    eventually(lambda: is_found(model))
+
+    def tries() -> int:
+        return sum("impossible" in str(asked["messages"]) for asked in model.script.asked)
+
+    # Each try asks once more for the form.
+    eventually(lambda: tries() == 2 * backlog.MOST_ATTEMPTS)
+    transcript(model, f"Again: {MOVED}", "raw/c.md")
+    eventually(lambda: "Again: " in str(model.script.asked[-1]))
+    assert tries() == 2 * backlog.MOST_ATTEMPTS
 
 
 def test_what_rules_find_is_there_at_once_whatever_the_model_does(model: Told) -> None:

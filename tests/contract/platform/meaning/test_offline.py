@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from contract.platform.meaning import offline
 from contract.platform.meaning.offline import OfflineEmbedder
 
+pytestmark = pytest.mark.needs_offline_model
+
 EMBEDDER = OfflineEmbedder()
 
 
