@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contract.platform.meaning.offline import OfflineEmbedder
 from gateway.app.embedded import embedder_of
 from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
 from gateway.config.settings import load
@@ -94,7 +95,11 @@ def test_starting_the_embedded_brain_loads_no_model() -> None:
     assert run.stdout.strip() == "set()"
 
 
+@pytest.mark.needs_offline_model
+def test_where_the_small_model_is_installed_it_embeds() -> None:
+    assert isinstance(embedder_of(load()), OfflineEmbedder)
+
+
 def test_where_the_small_model_is_not_installed_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert embedder_of(load()) is not None
     monkeypatch.setattr("contract.platform.meaning.offline.PACKAGE", "no-such-package")
     assert embedder_of(load()) is None
