@@ -5,12 +5,11 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 """
 
 import json
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from contract.platform.meaning.embedder import Vectors
-
-Pieces: TypeAlias = Callable[[str], Sequence[int]]
 
 PACKAGE: Final = "wordllama"
 WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
@@ -30,6 +27,9 @@ TENSOR: Final = "embedding.weight"
 KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times a chunk. What is longer is a text without spaces, of which the beginning says enough.
 LONGEST: Final = 8192
+# What the tokenizer has for a space. A piece begins with it where a word begins, and nowhere else.
+SPACE: Final = "\u2581"
+NUMBER_BYTES: Final = 4
 
 
 class OfflineEmbedder:
@@ -40,26 +40,61 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._loaded: tuple[Pieces, Table] | None = None
+        self._loaded: Lexicon | None = None
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np
 
-        pieces_of, table = self._load()
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            pieces = [piece for word in _readable(text).split() for piece in pieces_of(word)]
-            if pieces:
-                total = table.rows(pieces).sum(axis=0)
-                vectors[row] = total / max(float(np.linalg.norm(total)), 1e-9)
+        totals = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, rows in enumerate(self._lexicon().rows_of([_words(text) for text in texts])):
+            # This product is the sum of the rows, in half the time.
+            np.matmul(np.ones(len(rows), dtype=np.float32), rows, out=totals[row])
+        lengths = np.linalg.norm(totals, axis=1, keepdims=True)
+        vectors: Vectors = totals / np.maximum(lengths, 1e-9)
         return vectors
 
-    def _load(self) -> "tuple[Pieces, Table]":
+    def _lexicon(self) -> "Lexicon":
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    self._loaded = _pieces_of(_tokenizer()), Table(_weights())
+                    self._loaded = Lexicon(_tokenizer(), _weights())
         return self._loaded
+
+
+class Lexicon:
+    """The pieces of each word, which are worked out once, as most words come again and again."""
+
+    def __init__(self, tokenizer: "Tokenizer", weights: "NDArray[np.float16]") -> None:
+        self._model = tokenizer.model
+        self._table = Table(weights)
+        self._kept: dict[str, bytes] = {}
+
+    def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
+        """For each text, which is given as words, the rows of all its pieces."""
+        kept, words = self._kept, set[str]().union(*texts)
+        new = words.difference(kept)
+        if len(kept) + len(new) > KEPT_WORDS:
+            # Whoever is using the others meanwhile keeps them.
+            self._kept = kept = {}
+            new = words
+        learned = self._learn(list(new)) if new else {}
+        kept.update((word, pieces) for word, pieces in learned.items() if len(word) <= LONGEST_KEPT)
+        for text in texts:
+            yield self._table.rows(b"".join([learned[word] if word in learned else kept[word] for word in text]))
+
+    def _learn(self, words: Sequence[str]) -> dict[str, bytes]:
+        """All at once, in a third of the time that one after the other takes: no piece reaches over a space."""
+        import numpy as np
+
+        pieces = self._model.tokenize(SPACE + SPACE.join(words))
+        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
+        self._table.make(numbers)
+        starts = [place for place, piece in enumerate(pieces) if piece.value.startswith(SPACE)]
+        encoded, ends = numbers.tobytes(), [*starts[1:], len(pieces)]
+        return {
+            word: b"" if _is_no_word(word, end - start) else encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
+            for word, start, end in zip(words, starts, ends, strict=True)
+        }
 
 
 class Table:
@@ -73,36 +108,35 @@ class Table:
         self._rows = np.zeros(weights.shape, dtype=np.float32)
         self._is_made = np.zeros(len(weights), dtype=bool)
 
-    def rows(self, places: Sequence[int]) -> "Vectors":
-        import numpy as np
-
-        wanted = np.asarray(places)
-        new = wanted[~self._is_made[wanted]]
+    def make(self, places: "NDArray[np.int32]") -> None:
+        new = places[~self._is_made[places]]
         if len(new):
             # Another thread may be doing the same, with the same result.
             self._rows[new] = self._weights[new]
             self._is_made[new] = True
-        rows: Vectors = self._rows.take(wanted, axis=0)
+
+    def rows(self, places: bytes) -> "Vectors":
+        """Those at places that were made."""
+        import numpy as np
+
+        rows: Vectors = self._rows.take(np.frombuffer(places, dtype=np.int32), axis=0)
         return rows
 
 
-def _readable(text: str) -> str:
-    """What the tokenizer takes: not too long, and without halves of characters."""
-    return text[:LONGEST].encode(errors="replace").decode()
+def _words(text: str) -> list[str]:
+    """What the tokenizer takes: not too long, without halves of characters, and without its own sign for a space."""
+    beginning = text[:LONGEST]
+    if not beginning.isascii():
+        beginning = beginning.encode(errors="replace").decode().replace(SPACE, " ")
+    return beginning.split()
 
 
-def _pieces_of(tokenizer: "Tokenizer") -> Pieces:
-    """The tokenizer for one word at a time: no piece reaches over a space, and most words come again and again."""
+def _is_no_word(word: str, pieces: int) -> bool:
+    """What is cut into letters is no word: a code, a number, a name that nobody knows.
 
-    def cut(word: str) -> tuple[int, ...]:
-        pieces = tokenizer.encode(word, add_special_tokens=False).ids
-        # What is cut into letters is no word: a code, a number, a name that nobody knows. It is found as it is written,
-        # and its letters would only make it like other such.
-        is_no_word = word.isascii() and len(pieces) >= 4 and len(word) <= 2 * len(pieces)
-        return () if is_no_word else tuple(pieces)
-
-    kept = lru_cache(KEPT_WORDS)(cut)
-    return lambda word: kept(word) if len(word) <= LONGEST_KEPT else cut(word)
+    It is found as it is written, and its letters would only make it like other such.
+    """
+    return pieces >= 4 and len(word) <= 2 * pieces and word.isascii()
 
 
 def _tokenizer() -> "Tokenizer":
