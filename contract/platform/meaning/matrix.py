@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.platform.meaning import vectors
+
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
 
@@ -66,10 +68,7 @@ class Matrix:
 
     def _read(self, connection: sqlite3.Connection) -> None:
         last = int(self._numbers[self._count - 1]) if self._count else 0
-        cursor = connection.execute(
-            "SELECT n, vector FROM vectors WHERE brain = ? AND model = ? AND n > ? ORDER BY n",
-            (self._brain, self._model, last),
-        )
+        cursor = vectors.after(connection, self._brain, self._model, last)
         while some := cursor.fetchmany(READ_AT_ONCE):
             end = self._count + len(some)
             if end > len(self._numbers):
