@@ -18,7 +18,8 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 # Of all brains together. The brain that is searched is always held, however large it is.
 BUDGET: Final = 512 * 1024 * 1024
-READ_AT_ONCE: Final = 4096
+# So few that the processor keeps them at hand.
+READ_AT_ONCE: Final = 256
 # A matrix is made anew when more than this share of its rows are of chunks that are gone.
 STALE_SHARE, STALE_ROWS = 0.1, 256
 GROWTH: Final = 1.5
@@ -73,9 +74,10 @@ class Matrix:
             end = self._count + len(some)
             if end > len(self._numbers):
                 self._reserve(max(end, int(GROWTH * end)), keep=self._count)
-            together = np.frombuffer(b"".join(row["vector"] for row in some), dtype="<f2")
-            self._rows[self._count : end] = together.reshape(len(some), self._dimensions)
-            self._numbers[self._count : end] = [row["n"] for row in some]
+            numbers, encoded = zip(*some, strict=True)
+            rows = vectors.decoded(b"".join(encoded))
+            self._rows[self._count : end] = rows.reshape(len(some), self._dimensions)
+            self._numbers[self._count : end] = numbers
             self._count = end
 
     def _reserve(self, rows: int, *, keep: int) -> None:
