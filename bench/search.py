@@ -23,6 +23,7 @@ _BUDGETS = {"one rare word": 60.0, "two or three words": 60.0, "a whole question
 _BATCH = 100
 _TOP_K = 10
 _MIB = 1024 * 1024
+_PATIENCE_MS = 60_000
 
 
 def measure(sizes: Sizes, workdir: Path) -> Section:
@@ -61,12 +62,12 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
         f"{chunks:,} chunks of 150 words, loaded in {loading:.0f} s; {sizes.queries} queries of each kind, one at a "
         "time, each once. Words of queries are as frequent as they are in the text, stop words apart; a rare word is "
         "in some tens of chunks.",
-        _told_sizes(data_dir, memory, direct["the first"][0]),
+        _told_sizes(data_dir, memory, direct["until hybrid"]),
     ]
     return section
 
 
-def _told_sizes(data_dir: Path, memory: tuple[int, int], first: float) -> str:
+def _told_sizes(data_dir: Path, memory: tuple[int, int], until_hybrid: list[float]) -> str:
     (file,) = data_dir.glob("*.sqlite3")
     with closing(sqlite3.connect(file)) as connection:
         (vectors,) = connection.execute("SELECT sum(length(vector)) FROM vectors").fetchone()
@@ -74,7 +75,8 @@ def _told_sizes(data_dir: Path, memory: tuple[int, int], first: float) -> str:
     return (
         f"The file has {file.stat().st_size / _MIB:,.0f} MiB, {vectors / _MIB:,.0f} of them vectors. The process takes "
         f"{before:,.0f} MiB before the first search and {after:,.0f} afterwards, with the vectors and what of "
-        f"the file is mapped. The first search, which reads the model and the vectors, took {first:,.0f} ms."
+        f"the file is mapped. The first search, which loads the model, took {until_hybrid[0]:,.0f} ms; after "
+        f"{until_hybrid[-1]:,.0f} ms the vectors were read, and searches were by meaning, too."
     )
 
 
@@ -102,13 +104,16 @@ def _chunk_count(data_dir: Path) -> int:
 
 def _in_process(data_dir: Path, queries: dict[str, list[str]]) -> dict[str, list[float]]:
     store = Store.open(data_dir, OfflineEmbedder())
-    times: dict[str, list[float]] = {"the first": [], **{kind: [] for kind in queries}}
+    times: dict[str, list[float]] = {"until hybrid": [], **{kind: [] for kind in queries}}
     try:
         brain = store.brain("main")
-        began = time.perf_counter()
-        if store.search(brain, "the first", _TOP_K).method != "hybrid":
-            raise Unmeasured("Searches are by words alone.")
-        times["the first"].append((time.perf_counter() - began) * 1e3)
+        began, method = time.perf_counter(), ""
+        while method != "hybrid":
+            # Each time that passed until a search was answered: the first one by words alone.
+            method = store.search(brain, "the first", _TOP_K).method
+            times["until hybrid"].append((time.perf_counter() - began) * 1e3)
+            if times["until hybrid"][-1] > _PATIENCE_MS:
+                raise Unmeasured("Searches are by words alone.")
         for kind, asked in _mixed(queries):
             began = time.perf_counter()
             found = store.search(brain, asked, _TOP_K).records(brain)
@@ -123,7 +128,9 @@ async def _over_http(port: int, queries: dict[str, list[str]]) -> dict[str, list
     times: dict[str, list[float]] = {kind: [] for kind in queries}
     connection = await Connection.open(port)
     async with asyncio.timeout(300):
-        await connection.exchange(get("/v1/brains/main/search?q=first"))
+        method = ""
+        while method != "hybrid":
+            method = json.loads((await connection.exchange(get("/v1/brains/main/search?q=first"))).body)["method"]
         for kind, asked in _mixed(queries):
             request = get(f"/v1/brains/main/search?q={quote(asked)}&top_k={_TOP_K}")
             began = time.perf_counter()

@@ -16,7 +16,7 @@ BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
 BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 PRAGMAS: Final = (
@@ -177,7 +177,7 @@ def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connect
         _execute(connection, "changes.sql")
     if version < 3:
         _execute(connection, "visibility.sql")
-    if version < 4:
+    if version < 5:
         _execute(connection, "meaning.sql")
     if version < SCHEMA_VERSION:
         complete(connection, version)

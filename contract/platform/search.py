@@ -122,11 +122,11 @@ def search(
     if sought is not None:
         near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
     if near is None:
-        hits = [_hit(brain, row, terms) for row in _fetch(connection, brain, rows)]
-        return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms)
+        hits = [_hit(row, terms) for row in _fetch(connection, brain, rows)]
+        return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
     chunks = list(dict.fromkeys([*rows, *near.cosines]))
-    hits = _fused([_hit(brain, row, terms) for row in _fetch(connection, brain, chunks)], near)
-    return Found(_without_repeats(_ordered(hits, sort))[:top_k], terms, "hybrid")
+    hits = _fused([_hit(row, terms) for row in _fetch(connection, brain, chunks)], near)
+    return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms, "hybrid")
 
 
 def _fused(hits: list[Hit], near: Near) -> list[Hit]:
@@ -250,8 +250,7 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
     ).fetchall()
 
 
-def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
-    document = document_id(brain, row["path"])
+def _hit(row: sqlite3.Row, terms: list[Term]) -> Hit:
     keyword = _score((row["heading"], row["tags"], row["text"]), terms)
     return Hit(
         score=max(keyword, LEAST_SCORE),
@@ -259,13 +258,23 @@ def _hit(brain: Brain, row: sqlite3.Row, terms: list[Term]) -> Hit:
         title=row["title"],
         text=row["text"],
         ordinal=row["ordinal"],
-        document_id=document,
-        chunk_id=names.identifier("chk", document, row["ordinal"], row["text"]),
+        document_id="",
+        chunk_id="",
         metadata=json.loads(row["metadata"]),
         updated_at=row["updated_at"],
         keyword=keyword,
         chunk=row["n"],
     )
+
+
+def _named(brain: Brain, hits: list[Hit]) -> list[Hit]:
+    """The hits with their ids, which are worked out only for those that are shown."""
+    named = []
+    for hit in hits:
+        document = document_id(brain, hit.path)
+        chunk = names.identifier("chk", document, hit.ordinal, hit.text)
+        named.append(replace(hit, document_id=document, chunk_id=chunk))
+    return named
 
 
 def _score(texts: tuple[str, str, str], terms: list[Term]) -> float:

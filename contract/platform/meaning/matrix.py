@@ -1,22 +1,35 @@
 """The vectors of a brain in memory, kept in step with a file that other processes write to as well."""
 
+import logging
 import sqlite3
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.platform.meaning import vectors
+
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
 
+log = logging.getLogger(__name__)
+
 Numbers: TypeAlias = NDArray[np.int64]
+# A brain and a model.
+Key: TypeAlias = tuple[int, int]
+Reading: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
 # Of all brains together. The brain that is searched is always held, however large it is.
 BUDGET: Final = 512 * 1024 * 1024
-READ_AT_ONCE: Final = 4096
+# More would keep a search waiting for longer than a tenth of a second.
+READ_IN_SEARCH: Final = 10_000
+# So few that the processor keeps them at hand.
+READ_AT_ONCE: Final = 256
 # A matrix is made anew when more than this share of its rows are of chunks that are gone.
 STALE_SHARE, STALE_ROWS = 0.1, 256
 GROWTH: Final = 1.5
@@ -49,34 +62,32 @@ class Matrix:
     def size(self) -> int:
         return int(self._rows.nbytes + self._numbers.nbytes)
 
+    def is_stale(self, live: int) -> bool:
+        """Whether much of it is of chunks that are gone."""
+        return self._count - live > max(STALE_ROWS, STALE_SHARE * self._count)
+
     def view(self, connection: sqlite3.Connection, live: int) -> View:
         """What this connection sees, of which `live` are in the file, and perhaps some more.
 
         More are rows that another connection saw earlier and that are gone, or later and that are not there yet.
         """
         with self._turn:
-            if self._count - live > max(STALE_ROWS, STALE_SHARE * self._count):
-                self._count = 0
-                # Views that are in use keep the old arrays.
-                self._reserve(live, keep=0)
-            elif not self._count:
+            if not self._count:
                 self._reserve(live, keep=0)
             self._read(connection)
             return View(self._numbers[: self._count], self._rows[: self._count])
 
     def _read(self, connection: sqlite3.Connection) -> None:
         last = int(self._numbers[self._count - 1]) if self._count else 0
-        cursor = connection.execute(
-            "SELECT n, vector FROM vectors WHERE brain = ? AND model = ? AND n > ? ORDER BY n",
-            (self._brain, self._model, last),
-        )
+        cursor = vectors.after(connection, self._brain, self._model, last)
         while some := cursor.fetchmany(READ_AT_ONCE):
             end = self._count + len(some)
             if end > len(self._numbers):
                 self._reserve(max(end, int(GROWTH * end)), keep=self._count)
-            together = np.frombuffer(b"".join(row["vector"] for row in some), dtype="<f2")
-            self._rows[self._count : end] = together.reshape(len(some), self._dimensions)
-            self._numbers[self._count : end] = [row["n"] for row in some]
+            numbers, encoded = zip(*some, strict=True)
+            rows = vectors.decoded(b"".join(encoded))
+            self._rows[self._count : end] = rows.reshape(len(some), self._dimensions)
+            self._numbers[self._count : end] = numbers
             self._count = end
 
     def _reserve(self, rows: int, *, keep: int) -> None:
@@ -85,20 +96,56 @@ class Matrix:
         self._numbers, self._rows = numbers, space
 
 
-@dataclass(slots=True)
 class Matrices:
     """Those of the brains that were searched last."""
 
-    budget: int = BUDGET
-    _held: "OrderedDict[tuple[int, int], Matrix]" = field(default_factory=OrderedDict)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, reading: Reading, budget: int = BUDGET) -> None:
+        self.budget = budget
+        self._reading = reading
+        self._held: OrderedDict[Key, Matrix] = OrderedDict()
+        self._makers: dict[Key, threading.Thread] = {}
+        self._turn = threading.Lock()
 
-    def view(self, connection: sqlite3.Connection, brain: int, model: int, dimensions: int, live: int) -> View:
-        with self._turn:
-            matrix = self._held.setdefault((brain, model), Matrix(brain, model, dimensions))
-            self._held.move_to_end((brain, model))
+    def close(self) -> None:
+        for maker in list(self._makers.values()):
+            maker.join()
+
+    def view(self, connection: sqlite3.Connection, key: Key, dimensions: int, live: int) -> View | None:
+        """None while a large one is read in the background: no search waits for that."""
+        matrix = self._held.get(key)
+        if matrix is None or matrix.is_stale(live):
+            if live > READ_IN_SEARCH:
+                self._make_behind(key, dimensions, live)
+            else:
+                matrix = Matrix(*key, dimensions)
+        if matrix is None:
+            return None
         view = matrix.view(connection, live)
+        self._hold(key, matrix)
+        return view
+
+    def _make_behind(self, key: Key, dimensions: int, live: int) -> None:
         with self._turn:
+            if key not in self._makers:
+                maker = threading.Thread(target=self._make, args=(key, dimensions, live), name="matrix", daemon=True)
+                self._makers[key] = maker
+                maker.start()
+
+    def _make(self, key: Key, dimensions: int, live: int) -> None:
+        try:
+            matrix = Matrix(*key, dimensions)
+            with self._reading() as connection:
+                matrix.view(connection, live)
+            self._hold(key, matrix)
+        except Exception:  # the next search begins anew, and words find something too
+            log.exception("vectors could not be read")
+        finally:
+            with self._turn:
+                del self._makers[key]
+
+    def _hold(self, key: Key, matrix: Matrix) -> None:
+        with self._turn:
+            self._held[key] = matrix
+            self._held.move_to_end(key)
             while sum(held.size for held in self._held.values()) > self.budget and len(self._held) > 1:
                 self._held.popitem(last=False)
-        return view

@@ -56,13 +56,12 @@ def _by_nearness(near: "Vectors", least: float) -> Iterator[Numbers]:
 def _chunks(connection: sqlite3.Connection, numbers: Sequence[int], filters: Filters) -> dict[int, int]:
     """Which of these rows are there, and are of documents that meet the filters, with the chunk of each."""
     condition, bounds = filters
+    joined = (
+        "CROSS JOIN chunks AS c ON c.n = v.chunk CROSS JOIN documents AS d ON d.n = c.document" if condition else ""
+    )
     marks = ", ".join("?" * len(numbers))
     rows = connection.execute(
-        f"""
-        SELECT v.n, v.chunk FROM vectors AS v CROSS JOIN chunks AS c ON c.n = v.chunk
-        CROSS JOIN documents AS d ON d.n = c.document WHERE v.n IN ({marks}) {condition}
-        """,
-        (*numbers, *bounds),
+        f"SELECT v.n, v.chunk FROM vectors AS v {joined} WHERE v.n IN ({marks}) {condition}", (*numbers, *bounds)
     )
     return {row["n"]: row["chunk"] for row in rows}
 

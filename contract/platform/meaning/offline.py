@@ -5,12 +5,11 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 """
 
 import json
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from contract.platform.meaning.embedder import Vectors
-
-Pieces: TypeAlias = Callable[[str], Sequence[int]]
 
 PACKAGE: Final = "wordllama"
 WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
@@ -30,6 +27,9 @@ TENSOR: Final = "embedding.weight"
 KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times a chunk. What is longer is a text without spaces, of which the beginning says enough.
 LONGEST: Final = 8192
+# What the tokenizer has for a space. A piece begins with it where a word begins, and nowhere else.
+SPACE: Final = "\u2581"
+NUMBER_BYTES: Final = 4
 
 
 class OfflineEmbedder:
@@ -40,69 +40,98 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._loaded: tuple[Pieces, Table] | None = None
+        self._loaded: Lexicon | None = None
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np
 
-        pieces_of, table = self._load()
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            pieces = [piece for word in _readable(text).split() for piece in pieces_of(word)]
-            if pieces:
-                total = table.rows(pieces).sum(axis=0)
-                vectors[row] = total / max(float(np.linalg.norm(total)), 1e-9)
-        return vectors
+        totals = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, rows in enumerate(self._lexicon().rows_of([_words(text) for text in texts])):
+            # This product is the sum of the rows, in half the time.
+            np.matmul(np.ones(len(rows), dtype=np.float32), rows, out=totals[row])
+        lengths = np.sqrt(np.einsum("ij,ij->i", totals, totals))
+        totals /= np.maximum(lengths, 1e-9)[:, None]
+        return totals
 
-    def _load(self) -> "tuple[Pieces, Table]":
+    def _lexicon(self) -> "Lexicon":
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    self._loaded = _pieces_of(_tokenizer()), Table(_weights())
+                    self._loaded = Lexicon(_tokenizer(), _weights())
         return self._loaded
 
 
-class Table:
-    """The rows in numbers that are quick to add, each made when it is first needed: most never are."""
+class Lexicon:
+    """The pieces of each word, which are worked out once, as most words come again and again; and their rows."""
 
-    def __init__(self, weights: "NDArray[np.float16]") -> None:
+    def __init__(self, tokenizer: "Tokenizer", weights: "NDArray[np.float16]") -> None:
         import numpy as np
 
-        self._weights = weights
-        # Memory that was never written to takes no room.
+        self._model, self._weights = tokenizer.model, weights
+        # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
+        # was never written to takes no room.
         self._rows = np.zeros(weights.shape, dtype=np.float32)
-        self._is_made = np.zeros(len(weights), dtype=bool)
+        self._is_made, self._begins_word = np.zeros((2, len(weights)), dtype=bool)
+        self._kept: dict[str, bytes] = {}
+        self._turn = Lock()
 
-    def rows(self, places: Sequence[int]) -> "Vectors":
+    def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
+        """For each text, which is given as words, the rows of all its pieces."""
         import numpy as np
 
-        wanted = np.asarray(places)
-        new = wanted[~self._is_made[wanted]]
-        if len(new):
-            # Another thread may be doing the same, with the same result.
-            self._rows[new] = self._weights[new]
-            self._is_made[new] = True
-        rows: Vectors = self._rows.take(wanted, axis=0)
-        return rows
+        # Each word is looked up once among the many that are kept, and then among those of these texts.
+        words = set[str]().union(*texts)
+        known = dict(zip(words, map(self._kept.get, words), strict=True))
+        pieces: dict[str, bytes] = {word: kept for word, kept in known.items() if kept is not None}
+        pieces |= self._learn([word for word in words if word not in pieces])
+        for text in texts:
+            numbers = np.frombuffer(b"".join(map(pieces.__getitem__, text)), dtype=np.int32)
+            yield self._rows.take(numbers, axis=0)
+
+    def _learn(self, words: Collection[str]) -> dict[str, bytes]:
+        """All at once, in a third of the time that one after the other takes: no piece reaches over a space."""
+        import numpy as np
+
+        if not words:
+            return {}
+        pieces = self._model.tokenize(SPACE + SPACE.join(words))
+        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
+        with self._turn:
+            for place in np.flatnonzero(~self._is_made[numbers]).tolist():
+                number = numbers[place]
+                self._rows[number] = self._weights[number]
+                self._begins_word[number] = pieces[place].value.startswith(SPACE)
+                self._is_made[number] = True
+        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
+        encoded, ends = numbers.tobytes(), [*starts[1:], len(pieces)]
+        learned = {
+            word: b"" if _is_no_word(word, end - start) else encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
+            for word, start, end in zip(words, starts, ends, strict=True)
+        }
+        self._keep(learned)
+        return learned
+
+    def _keep(self, learned: Mapping[str, bytes]) -> None:
+        if len(self._kept) + len(learned) > KEPT_WORDS:
+            # Whoever is using the others meanwhile has them.
+            self._kept = {}
+        self._kept.update((word, pieces) for word, pieces in learned.items() if len(word) <= LONGEST_KEPT)
 
 
-def _readable(text: str) -> str:
-    """What the tokenizer takes: not too long, and without halves of characters."""
-    return text[:LONGEST].encode(errors="replace").decode()
+def _words(text: str) -> list[str]:
+    """What the tokenizer takes: not too long, without halves of characters, and without its own sign for a space."""
+    beginning = text[:LONGEST]
+    if not beginning.isascii():
+        beginning = beginning.encode(errors="replace").decode().replace(SPACE, " ")
+    return beginning.split()
 
 
-def _pieces_of(tokenizer: "Tokenizer") -> Pieces:
-    """The tokenizer for one word at a time: no piece reaches over a space, and most words come again and again."""
+def _is_no_word(word: str, pieces: int) -> bool:
+    """What is cut into letters is no word: a code, a number, a name that nobody knows.
 
-    def cut(word: str) -> tuple[int, ...]:
-        pieces = tokenizer.encode(word, add_special_tokens=False).ids
-        # What is cut into letters is no word: a code, a number, a name that nobody knows. It is found as it is written,
-        # and its letters would only make it like other such.
-        is_no_word = word.isascii() and len(pieces) >= 4 and len(word) <= 2 * len(pieces)
-        return () if is_no_word else tuple(pieces)
-
-    kept = lru_cache(KEPT_WORDS)(cut)
-    return lambda word: kept(word) if len(word) <= LONGEST_KEPT else cut(word)
+    It is found as it is written, and its letters would only make it like other such.
+    """
+    return pieces >= 4 and len(word) <= 2 * pieces and word.isascii()
 
 
 def _tokenizer() -> "Tokenizer":
@@ -120,7 +149,8 @@ def _weights() -> "NDArray[np.float16]":
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))[TENSOR]
     begin, _ = header["data_offsets"]
-    return np.memmap(path, dtype="<f2", mode="r", offset=8 + length + begin, shape=tuple(header["shape"]))
+    mapped = np.memmap(path, dtype="<f2", mode="r", offset=8 + length + begin, shape=tuple(header["shape"]))
+    return mapped.view(np.ndarray)
 
 
 def is_installed() -> bool:

@@ -56,6 +56,8 @@ class Meaning:
 
     def close(self) -> None:
         self._filler.close()
+        if self._matrices is not None:
+            self._matrices.close()
         if isinstance(self._embedder, RemoteEmbedder):
             self._embedder.close()
 
@@ -100,8 +102,10 @@ class Meaning:
             self._filler.nudge()
         if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
             return None
-        self._matrices = self._matrices or Matrices()
-        view = self._matrices.view(connection, brain, known.number, len(vector), covered.embedded)
+        self._matrices = self._matrices or Matrices(self._database.reading)
+        view = self._matrices.view(connection, (brain, known.number), len(vector), covered.embedded)
+        if view is None:
+            return None
         calibration = self._calibration(known)
         found: dict[int, float] = {}
         if vector.any():

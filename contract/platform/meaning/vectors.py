@@ -4,12 +4,20 @@ import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from contract.platform.meaning.calibration import Calibration
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from contract.platform.meaning.embedder import Vectors
+
+# Of four bytes, after the sign has filled what is left of it.
+SIGN_AND_REST: Final = ~0x70001FFF
+# Numbers that are set aside for the vectors of one brain by one model.
+ROOM: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,20 @@ def encoded(rows: "Vectors") -> list[bytes]:
     return [row.tobytes() for row in rows.astype("<f2")]
 
 
+def decoded(numbers: bytes) -> "NDArray[np.float32]":
+    """Numbers of two bytes in four, ten times as quickly as numpy widens them; they are no greater than 1."""
+    import numpy as np
+
+    wide = np.frombuffer(numbers, dtype="<i2").astype("<i4")
+    # The sign, five bits of exponent and ten of fraction go to where they are in four bytes.
+    wide <<= 13
+    wide &= SIGN_AND_REST
+    floats = wide.view("<f4")
+    # There an exponent counts from 127 down, here from 15.
+    floats *= np.float32(2.0**112)
+    return floats
+
+
 def known(connection: sqlite3.Connection, model: Model) -> Known | None:
     row = connection.execute(
         "SELECT n, unrelated, related FROM models WHERE name = ? AND dimensions = ?", (model.name, model.dimensions)
@@ -90,19 +112,39 @@ def add(connection: sqlite3.Connection, brain: int, model: int, rows: Sequence[t
     """Keep the vectors of these chunks; one that another process has been quicker with stays."""
     if not rows:
         return
-    before = connection.total_changes
+    part, made = _part(connection, brain, model)
+    first, before = part * ROOM + made + 1, connection.total_changes
     connection.executemany(
-        "INSERT INTO vectors (brain, chunk, model, vector) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(brain, chunk, model, vector) for chunk, vector in rows],
+        "INSERT INTO vectors (n, chunk, model, vector) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(n, chunk, model, vector) for n, (chunk, vector) in enumerate(rows, start=first)],
     )
-    _count(connection, brain, model, connection.total_changes - before)
-
-
-def _count(connection: sqlite3.Connection, brain: int, model: int, change: int) -> None:
     connection.execute(
-        "INSERT INTO embedded (brain, model, chunks) VALUES (?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET chunks = chunks + excluded.chunks",
-        (brain, model, change),
+        "UPDATE embedded SET chunks = chunks + ?, made = made + ? WHERE n = ?",
+        (connection.total_changes - before, len(rows), part),
+    )
+
+
+def _part(connection: sqlite3.Connection, brain: int, model: int) -> tuple[int, int]:
+    """Where the vectors of a brain by a model are, and how many there have been."""
+    row = connection.execute("SELECT n, made FROM embedded WHERE brain = ? AND model = ?", (brain, model)).fetchone()
+    if row is not None:
+        return row["n"], row["made"]
+    number = connection.execute("INSERT INTO embedded (brain, model) VALUES (?, ?)", (brain, model)).lastrowid
+    assert number is not None
+    return number, 0
+
+
+def after(connection: sqlite3.Connection, brain: int, model: int, last: int) -> sqlite3.Cursor:
+    """Number and vector of what was made of a brain by a model after the one with this number, as plain tuples."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor.execute(
+        f"""
+        SELECT v.n, v.vector FROM embedded AS e
+        CROSS JOIN vectors AS v ON v.n > max(?, e.n * {ROOM}) AND v.n < (e.n + 1) * {ROOM}
+        WHERE e.brain = ? AND e.model = ? ORDER BY v.n
+        """,
+        (last, brain, model),
     )
 
 
@@ -115,7 +157,10 @@ def remove(connection: sqlite3.Connection, brain: int, document: int) -> None:
     if counted:
         connection.execute(f"DELETE FROM vectors WHERE {of_document}", (document,))
         for row in counted:
-            _count(connection, brain, row["model"], -row["vectors"])
+            connection.execute(
+                "UPDATE embedded SET chunks = chunks - ? WHERE brain = ? AND model = ?",
+                (row["vectors"], brain, row["model"]),
+            )
 
 
 def count_of(connection: sqlite3.Connection, document: int) -> int:
@@ -188,8 +233,12 @@ def forget(connection: sqlite3.Connection, model: int, limit: int) -> bool:
     # Whoever wants it again meanwhile begins anew, instead of counting on vectors that are going.
     connection.execute("UPDATE models SET name = '', dimensions = -n WHERE n = ?", (model,))
     gone = connection.execute(
-        "DELETE FROM vectors WHERE n IN (SELECT v.n FROM brains AS b CROSS JOIN vectors AS v ON v.brain = b.n "
-        "AND v.model = ? LIMIT ?)",
+        f"""
+        DELETE FROM vectors WHERE n IN (
+            SELECT v.n FROM embedded AS e CROSS JOIN vectors AS v ON v.n > e.n * {ROOM} AND v.n < (e.n + 1) * {ROOM}
+            WHERE e.model = ? LIMIT ?
+        )
+        """,
         (model, limit),
     ).rowcount
     if gone == limit:

@@ -9,6 +9,19 @@ from pathlib import Path
 from contract.platform import database, index
 
 _SCRIPTS = {1: "schema.sql", 2: "changes.sql", 3: "visibility.sql"}
+# Vectors as version 4 kept them, with one that no model of today has made.
+_VECTORS_OF_VERSION_4 = (
+    "CREATE TABLE models (n INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, dimensions INTEGER, unrelated REAL, "
+    "related REAL, used_at INTEGER, UNIQUE (name, dimensions))",
+    "CREATE TABLE vectors (n INTEGER PRIMARY KEY AUTOINCREMENT, brain INTEGER REFERENCES brains (n) ON DELETE CASCADE, "
+    "chunk INTEGER REFERENCES chunks (n) ON DELETE CASCADE, model INTEGER, vector BLOB, UNIQUE (chunk, model))",
+    "CREATE INDEX vectors_by_brain ON vectors (brain, model)",
+    "CREATE TABLE embedded (brain INTEGER REFERENCES brains (n) ON DELETE CASCADE, "
+    "model INTEGER REFERENCES models (n), chunks INTEGER, PRIMARY KEY (brain, model)) WITHOUT ROWID",
+    "INSERT INTO models (name, dimensions, used_at) VALUES ('concepts', 16, 0)",
+    "INSERT INTO vectors (brain, chunk, model, vector) VALUES (1, 1, 1, zeroblob(32))",
+    "INSERT INTO embedded VALUES (1, 1, 1)",
+)
 _TIME = "2026-01-01T00:00:00+00:00"
 
 
@@ -17,7 +30,7 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
     data_dir.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(data_dir / database.FILE_NAME, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        for number in range(1, version + 1):
+        for number in range(1, min(version, 3) + 1):
             database._execute(connection, _SCRIPTS[number])
         connection.execute(
             "INSERT INTO brains (id, slug, name, visibility, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -37,5 +50,7 @@ def write_file_of_version(version: int, data_dir: Path, documents: Mapping[str, 
                 "INSERT INTO words_1 (rowid, title, tags, text, grams) VALUES (?, '', '', ?, '')", (number, text)
             )
         connection.execute("UPDATE brains SET chunks = ?", (len(documents or {}),))
+        for statement in _VECTORS_OF_VERSION_4 if version == 4 else ():
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")

@@ -34,7 +34,7 @@ def is_ready(store: Store) -> bool:
     return store.embedding()["state"] == "ready"
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_a_file_of_before_gets_its_vectors_in_the_background(data_dir: Path, version: int) -> None:
     write_file_of_version(version, data_dir, NOTES)
     store = Store.open(data_dir, ConceptEmbedder())

@@ -3,10 +3,12 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contract.platform.brains import Brain
@@ -14,7 +16,7 @@ from contract.platform.convert import Converted
 from contract.platform.documents import Draft
 from contract.platform.ingest import Original
 from contract.platform.library import Operation
-from contract.platform.meaning import matrix, nearest
+from contract.platform.meaning import matrix, nearest, vectors
 from contract.platform.search import Folders, Found
 from contract.platform.sessions import Message
 from contract.platform.store import Store
@@ -214,6 +216,57 @@ def test_a_matrix_holds_more_than_one_reading_brings(store: Store, monkeypatch: 
     assert len(store.search(brain, "car", 20).hits) == 10
     store.documents.batch(brain, [Operation("write", f"more/{n}.md", b"an automobile") for n in range(10)])
     assert len(store.search(brain, "car", 30).hits) == 20
+
+
+def test_words_decide_alone_while_the_vectors_of_a_large_brain_are_read(
+    store: Store, brain: Brain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "READ_IN_SEARCH", 2)
+    read, gate = matrix.Matrix.view, threading.Event()
+
+    def read_late(held: matrix.Matrix, connection: sqlite3.Connection, live: int) -> matrix.View:
+        gate.wait()
+        return read(held, connection, live)
+
+    monkeypatch.setattr(matrix.Matrix, "view", read_late)
+    assert store.search(brain, "my car", 5).method == "keyword"
+    assert store.search(brain, "my car", 5).method == "keyword"
+    assert store._meaning is not None
+    assert store._meaning._matrices is not None
+    (maker,) = store._meaning._matrices._makers.values()
+    gate.set()
+    maker.join()
+    found = store.search(brain, "my car", 5)
+    assert (found.method, paths(found)) == ("hybrid", ["garage.md"])
+
+
+def test_a_large_brain_whose_vectors_cannot_be_read_is_searched_by_words(
+    store: Store, brain: Brain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(matrix, "READ_IN_SEARCH", 2)
+
+    def fail(held: matrix.Matrix, connection: sqlite3.Connection, live: int) -> matrix.View:
+        raise MemoryError
+
+    with monkeypatch.context() as failing:
+        failing.setattr(matrix.Matrix, "view", fail)
+        assert paths(store.search(brain, "hound", 5)) == ["pets.md"]
+        assert store._meaning is not None
+        assert store._meaning._matrices is not None
+        store._meaning._matrices.close()
+    assert "vectors could not be read" in caplog.text
+    assert "hound" not in caplog.text
+    assert store.search(brain, "hound", 5).method == "keyword"
+    store._meaning._matrices.close()
+    assert store.search(brain, "hound", 5).method == "hybrid"
+
+
+def test_numbers_of_two_bytes_are_widened_as_numpy_does() -> None:
+    every = np.arange(2**16, dtype="<u2").view("<f2")
+    finite = every[np.isfinite(every)]
+    widened = vectors.decoded(finite.tobytes())
+    assert np.array_equal(widened, finite.astype(np.float32))
+    assert np.array_equal(np.signbit(widened), np.signbit(finite))
 
 
 def test_what_another_process_writes_is_found_at_once(store: Store, brain: Brain, data_dir: Path) -> None:

@@ -210,3 +210,20 @@ def test_no_row_of_accents_is_read_slowly() -> None:
         assert len(query.lookups(text)) == 1
 
     assert is_linear(read, 4_000)
+
+
+@given(st.lists(st.builds("".join, st.lists(st.sampled_from([*"aeiouyAYbst", "é", "字", "eyed", "ing", *SUFFIXES])))))
+@example(["eyed", "Eying", "eys", "oing", "AED", "yyed", "y", "né", "NÉES"])
+def test_every_word_is_counted_by_its_stem(tokens: list[str]) -> None:
+    text = "; ".join(tokens)
+    stems = [words.stem_of(word) for word in words.WORD.findall(text)]
+    keys = set(stems[::2])
+    counted, length = words.tally(text, keys)
+    assert (dict(counted), length) == ({key: stems.count(key) for key in keys}, len(stems))
+    assert len(words.places(text, keys)) == sum(stem in keys for stem in stems)
+
+
+@given(st.text())
+@example("a_b-c\x1fd\x00e\x7ff 'g' 1.5")
+def test_words_in_ascii_are_those_that_the_expression_finds(text: str) -> None:
+    assert words.every(text) == words.WORD.findall(text)

@@ -75,6 +75,33 @@ def test_of_a_huge_text_only_the_beginning_is_read(piece: str) -> None:
     assert np.array_equal(*EMBEDDER.embed([beginning + piece * 5_000_000, beginning]))
 
 
+def test_words_that_are_no_longer_kept_have_the_same_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["new tyres for the car", "the dentist", "new tyres for the car"]
+    expected = EMBEDDER.embed(texts)
+    monkeypatch.setattr(offline, "KEPT_WORDS", 3)
+    embedder = OfflineEmbedder()
+    assert np.array_equal(np.concatenate([embedder.embed([text]) for text in texts]), expected)
+    assert np.array_equal(embedder.embed(texts), expected)
+    assert embedder._loaded is not None
+    assert len(embedder._loaded._kept) <= 6
+
+
+def test_a_word_too_long_to_be_kept_counts_each_time() -> None:
+    embedder, long = OfflineEmbedder(), "donaudampfschiffahrtsgesellschaft" * 2
+    first = embedder.embed([f"the {long}"])
+    assert np.array_equal(embedder.embed([f"the {long}"]), first)
+    assert not np.array_equal(embedder.embed(["the"]), first)
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>", "<unk>"])
+def test_the_tokenizers_own_marks_are_text_like_any_other(mark: str) -> None:
+    assert cosine(f"soup {mark} bowl", f"{mark} soup bowl") == pytest.approx(1)
+
+
+def test_the_tokenizers_sign_for_a_space_is_a_space() -> None:
+    assert np.array_equal(*EMBEDDER.embed([f"{offline.SPACE}soup{offline.SPACE * 2}bowl", "soup bowl"]))
+
+
 def test_many_threads_that_begin_together_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[str] = []
     locate = offline._file
