@@ -125,6 +125,7 @@ def idle(packages: tuple[str, ...], names: set[str]) -> set[str]:
     return {name for name in names if STANDS_FOR.get(name, name) not in used}
 
 
+@pytest.mark.slow
 def test_what_is_declared_is_imported_or_needed_by_name() -> None:
     product = set(declared(dev=False))
     developers = set(declared(dev=True)) - product

@@ -33,7 +33,7 @@ NOT_IMPLEMENTED = CallCase.model_validate(
 # Each platform by each way in; each way on each wire. `make test` has one of each platform and of each way.
 WAYS = [
     pytest.param("reference platform", "http", MODERN, marks=pytest.mark.slow),
-    ("reference platform", "stdio", HANDSHAKE),
+    pytest.param("reference platform", "stdio", HANDSHAKE, marks=pytest.mark.slow),
     ("daemon", "http", HANDSHAKE),
     pytest.param("daemon", "stdio", MODERN, marks=pytest.mark.slow),
 ]
@@ -73,7 +73,7 @@ async def new_brain(served: Served, name: str = "For the contract") -> str:
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize(("gateway", "way", "wire"), WAYS, indirect=["gateway"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.few(9)
 def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: str, wire: str) -> None:
     served, cases = gateway.served, nth(EVERY, 3)

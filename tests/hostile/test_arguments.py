@@ -114,6 +114,7 @@ NESTED = json.loads("[" * 80 + "]" * 80)
 VALUES = [10**400, -(10**30), 1e308, 1e-320, True, None, "", [], {}, [None] * 1000, {"": {}}, NESTED]
 
 
+@pytest.mark.slow
 def test_hostile_values_of_any_kind_are_taken_or_refused(started: Callable[[Platform], Gateway]) -> None:
     gateway, brain, turn = started("embedded"), "main", Turn(0, "main")
     tools = [(surface, tool["name"], tool["inputSchema"]) for surface in SURFACES for tool in gateway.tools[surface]]
