@@ -5,7 +5,9 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
@@ -45,13 +47,12 @@ class OfflineEmbedder:
     def embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np
 
-        totals = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, rows in enumerate(self._lexicon().rows_of([_words(text) for text in texts])):
             # This product is the sum of the rows, in half the time.
-            np.matmul(np.ones(len(rows), dtype=np.float32), rows, out=totals[row])
-        lengths = np.sqrt(np.einsum("ij,ij->i", totals, totals))
-        totals /= np.maximum(lengths, 1e-9)[:, None]
-        return totals
+            total = np.ones(len(rows), dtype=np.float32) @ rows
+            vectors[row] = total / max(math.sqrt(total @ total), 1e-9)
+        return vectors
 
     def _lexicon(self) -> "Lexicon":
         if self._loaded is None:
@@ -71,9 +72,9 @@ class Lexicon:
         # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
         # was never written to takes no room.
         self._rows = np.zeros(weights.shape, dtype=np.float32)
-        self._is_made, self._begins_word = np.zeros((2, len(weights)), dtype=bool)
+        # Of the pieces whose row is made, whether a word begins with it.
+        self._begins_word: dict[int, bool] = {}
         self._kept: dict[str, bytes] = {}
-        self._turn = Lock()
 
     def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
         """For each text, which is given as words, the rows of all its pieces."""
@@ -81,29 +82,25 @@ class Lexicon:
 
         # Each word is looked up once among the many that are kept, and then among those of these texts.
         words = set[str]().union(*texts)
-        known = dict(zip(words, map(self._kept.get, words), strict=True))
-        pieces: dict[str, bytes] = {word: kept for word, kept in known.items() if kept is not None}
-        pieces |= self._learn([word for word in words if word not in pieces])
+        kept = zip(words, map(self._kept.get, words), strict=True)
+        pieces: dict[str, bytes] = {word: known for word, known in kept if known is not None}
+        if len(pieces) < len(words):
+            pieces |= self._learn([word for word in words if word not in pieces])
         for text in texts:
             numbers = np.frombuffer(b"".join(map(pieces.__getitem__, text)), dtype=np.int32)
             yield self._rows.take(numbers, axis=0)
 
-    def _learn(self, words: Collection[str]) -> dict[str, bytes]:
+    def _learn(self, words: Sequence[str]) -> dict[str, bytes]:
         """All at once, in a third of the time that one after the other takes: no piece reaches over a space."""
-        import numpy as np
-
-        if not words:
-            return {}
         pieces = self._model.tokenize(SPACE + SPACE.join(words))
-        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
-        with self._turn:
-            for place in np.flatnonzero(~self._is_made[numbers]).tolist():
-                number = numbers[place]
-                self._rows[number] = self._weights[number]
-                self._begins_word[number] = pieces[place].value.startswith(SPACE)
-                self._is_made[number] = True
-        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
-        encoded, ends = numbers.tobytes(), [*starts[1:], len(pieces)]
+        numbers = [piece.id for piece in pieces]
+        for piece in pieces if not self._begins_word.keys() >= set(numbers) else ():
+            if piece.id not in self._begins_word:
+                # Another thread may be doing the same, with the same result.
+                self._rows[piece.id] = self._weights[piece.id]
+                self._begins_word[piece.id] = piece.value.startswith(SPACE)
+        starts = [place for place, number in enumerate(numbers) if self._begins_word[number]]
+        encoded, ends = struct.pack(f"{len(numbers)}i", *numbers), [*starts[1:], len(numbers)]
         learned = {
             word: b"" if _is_no_word(word, end - start) else encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
             for word, start, end in zip(words, starts, ends, strict=True)
