@@ -48,13 +48,13 @@ def _page(every: Sequence[Collection], embedders: Sequence[Embedder], part: Part
     lines = [
         "# How well notes are found",
         "",
-        "Share of the notes that answer a question which are within the first 1 / 5 / 10 hits: by words alone, by meaning",
-        "alone, and by both, which is what the embedded brain does. Each figure is from searches of the platform's own",
-        "store, so what it leaves out counts as not found. wordllama comes with the gateway; all-MiniLM-L6-v2 is asked at",
-        "`/v1/embeddings`, as any model is that `BRAINS_EMBED_URL` names.",
+        "Share of the notes that answer a question which are within the first 1 / 5 / 10 hits: by words alone, by",
+        "meaning alone, and by both, which is what the embedded brain does. Each figure is from searches of the",
+        "platform's own store, so what it leaves out counts as not found. wordllama comes with the gateway;",
+        "all-MiniLM-L6-v2 is asked at `/v1/embeddings`, as any model is that `BRAINS_EMBED_URL` names.",
         "",
-        "`python -m bench.meaning --minilm` makes this page from the notes and questions in `bench/meaning`. Settings were",
-        f"chosen on one half of the questions, and this is the half to {part}. "
+        "`python -m bench.meaning --minilm` makes this page from the notes and questions in `bench/meaning`. Settings",
+        f"were chosen on one half of the questions, and this is the half to {part}. "
         f"{datetime.now(UTC):%Y-%m-%d}, commit {commit.stdout.strip() or 'unknown'}.",
         "",
     ]
@@ -72,8 +72,8 @@ def _page(every: Sequence[Collection], embedders: Sequence[Embedder], part: Part
     lines += [
         "## Scores",
         "",
-        "The score of the first hit, in the middle and at most, and how many of the ten hits that were asked for there are",
-        "on average. Where nothing answers, the first one should have a low score.",
+        "The score of the first hit, in the middle and at most, and how many of the ten hits that were asked for there",
+        "are on average. Where nothing answers, the first one should have a low score.",
         "",
         _scores(figures),
         "",
