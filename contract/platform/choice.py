@@ -17,7 +17,7 @@ from contract.platform.search import Found, Hit
 # Chosen by `python -m bench.answers`. A hit below the first score has next to nothing to do with the query. Up to the
 # second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
 # is a single sentence, or if more than one thing is asked.
-WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.5, 0.45, 0.33
+WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 # A note that has no word of what the question is about is told if its meaning is as near as the first, and nearer than
 # that of every other note by the second: where several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.5, 0.3
