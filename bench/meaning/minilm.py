@@ -146,12 +146,17 @@ def started() -> Iterator[str]:
 
 
 class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self._model = load()
         self._turn = threading.Lock()
         # A note that is in a large brain and in a small one is computed once.
         self._known: dict[str, list[float]] = {}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that did not wait asks again, and then the answer is known."""
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         with self._turn:

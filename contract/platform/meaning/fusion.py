@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 # A text with one common word of the query is a poor hit; one with most of its words loses next to nothing by this.
-KEYWORD_POWER: Final = 1.8
+KEYWORD_POWER: Final = 1.5
 # Meaning alone never says more than this, so that a text with the very words of the query stays in front.
 SEMANTIC_SHARE: Final = 0.35
 # On the way from unrelated texts (0) to related ones (1): where `semantic` is one half, and how slowly it rises there.

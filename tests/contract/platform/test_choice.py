@@ -194,4 +194,4 @@ def test_of_notes_that_mean_about_the_same_none_is_told_and_one_that_stands_out_
 def test_a_note_with_one_word_of_several_is_not_told_however_near_it_is() -> None:
     terms = [*TERMS, Term("feet", '"feet"', is_gram=False, chunks=1, weight=1.0)]
     assert said(Found([hit_of("a", "Wear boots.", 0.38, 0.95)], terms)) == ["Wear boots."]
-    assert said(Found([hit_of("a", "Wear boots on your feet.", 0.45, 0.95)], terms)) == []
+    assert said(Found([hit_of("a", "Wear boots on your feet.", 0.4, 0.95)], terms)) == []
