@@ -69,7 +69,7 @@ proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and 
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) $(PEERS)/node_modules $(FRAMEWORKS)/node_modules .frameworks .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(PEERS)/node_modules $(FRAMEWORKS)/node_modules .frameworks .minilm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json

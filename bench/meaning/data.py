@@ -11,6 +11,9 @@ import yaml
 
 Part: TypeAlias = Literal["choose", "report"]
 
+# What one person has after some days: about 25 notes in each.
+SMALL_BRAINS: Final = 6
+
 _HERE: Final = Path(__file__).parent
 _MARK: Final = re.compile(r" \^(\w+)$")
 # The key of a question in the files -> what kind of question it is.
@@ -39,15 +42,21 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The notes of one brain, by name, and the questions to it."""
+    """Brains with their notes, by name. A question goes to each brain that has all its answers, or to all."""
 
     name: str
-    notes: dict[str, str]
+    brains: list[dict[str, str]]
     questions: list[Question]
 
 
 def collections() -> list[Collection]:
-    return [_notes(), _conversation()]
+    notes, questions = _notes()
+    dealt = [dict(list(notes.items())[place::SMALL_BRAINS]) for place in range(SMALL_BRAINS)]
+    return [
+        Collection("notes, one brain", [notes], questions),
+        Collection("notes, small brains", dealt, questions),
+        _conversation(),
+    ]
 
 
 def _part(text: str) -> Part:
@@ -59,7 +68,7 @@ def _read(name: str) -> Any:
     return yaml.safe_load((_HERE / name).read_text(encoding="utf-8"))
 
 
-def _notes() -> Collection:
+def _notes() -> tuple[dict[str, str], list[Question]]:
     notes: dict[str, str] = {}
     questions: list[Question] = []
     for file in ("everyday", "work", "technical", "languages"):
@@ -71,7 +80,7 @@ def _notes() -> Collection:
             part = _part(text)
             questions += [Question(asked, _KINDS[key], frozenset({name}), part) for key, asked in entry.items()]
     questions += [Question(asked, "no answer", frozenset(), _part(asked)) for asked in _read("notes/nothing.yaml")]
-    return Collection("notes", notes, questions)
+    return notes, questions
 
 
 def _conversation() -> Collection:
@@ -87,7 +96,7 @@ def _conversation() -> Collection:
         )
         for entry in _read("asked.yaml")
     ]
-    return Collection("conversation", notes, questions)
+    return Collection("conversation", [notes], questions)
 
 
 def _turns(text: str) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -1,26 +1,27 @@
-"""Recall of each kind of question, by words, by meaning and by both."""
+"""Recall of each kind of question, by words, by meaning and by both, each by a search of the platform's own store."""
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
-
-import numpy as np
+from typing import Final, Literal, TypeAlias
 
 from bench.meaning.data import Collection, Part, Question
-from contract.platform import markdown
+from contract.platform.brains import Brain
 from contract.platform.library import Operation
-from contract.platform.meaning.calibration import Calibration, measured
 from contract.platform.meaning.embedder import Embedder
-from contract.platform.meaning.fusion import fuse, semantic
 from contract.platform.search import Hit
 from contract.platform.store import Store
 
+Way: TypeAlias = Literal["words", "meaning", "both"]
+
 DEPTHS: Final = (1, 5, 10)
 NO_ANSWER: Final = "no answer"
-# Of so many hits by words the score is taken; all others have none.
-_FOUND_BY_WORDS: Final = 200
+# The nearest in meaning are among so many hits by words and meaning, and are put in order by meaning alone.
+SORTED_BY_MEANING: Final = 100
+LONGEST_WAIT: Final = 600
 
 
 @dataclass(slots=True)
@@ -31,73 +32,94 @@ class Figures:
     """For each question the share of its notes within the first 1, 5 and 10 hits."""
     best: list[float] = field(default_factory=list)
     """For each question the score of the first hit."""
+    hits: list[int] = field(default_factory=list)
+    """For each question how many of the ten hits that it wants there are."""
 
     def recalls(self) -> list[float]:
         return [sum(column) / len(self.found) for column in zip(*self.found, strict=True)]
 
-
-def measure(collection: Collection, embedders: Sequence[Embedder], part: Part) -> dict[str, dict[str, Figures]]:
-    """By way of searching, then by kind of question."""
-    questions = [question for question in collection.questions if question.part == part]
-    keywords = _by_words(collection, questions)
-    ways = ["words", *(f"{how}, {each.name}" for each in embedders for how in ("meaning", "both"))]
-    figures: dict[str, dict[str, Figures]] = {way: {} for way in ways}
-    names = list(collection.notes)
-    for question, scores in zip(questions, keywords, strict=True):
-        _count(figures["words"], question, sorted(((scores.get(name, 0.0), name) for name in names), reverse=True))
-    for embedder in embedders:
-        calibration = measured(embedder)
-        cosines = _cosines(embedder, [question.text for question in questions], list(collection.notes.values()))
-        for question, scores, row in zip(questions, keywords, cosines, strict=True):
-            for how, ranked in _by_meaning(names, scores, row, calibration):
-                _count(figures[f"{how}, {embedder.name}"], question, ranked)
-    return figures
+    def add(self, question: Question, ranked: Sequence[tuple[str, float]]) -> None:
+        """Notes in order, each with its score."""
+        self.hits.append(len(ranked))
+        self.best.append(ranked[0][1] if ranked else 0.0)
+        if question.answers:
+            names = [name for name, _ in ranked]
+            self.found.append(
+                tuple(len(question.answers.intersection(names[:depth])) / len(question.answers) for depth in DEPTHS)
+            )
 
 
-def _by_words(collection: Collection, questions: Sequence[Question]) -> list[dict[str, float]]:
-    """The keyword score of each note, for each question, as the platform's own search gives it."""
+# By kind of question.
+Kinds: TypeAlias = dict[str, Figures]
+
+
+def measure(every: Sequence[Collection], embedder: Embedder | None, part: Part) -> dict[str, dict[Way, Kinds]]:
+    """For each collection, by way of searching. Without an embedder, words are the only way."""
+    made: dict[str, dict[Way, Kinds]] = {}
+    with _filled(every, embedder) as (store, brains):
+        for collection in every:
+            ways = made.setdefault(collection.name, {})
+            for brain, notes in zip(brains[collection.name], collection.brains, strict=True):
+                for question in collection.questions:
+                    if question.part == part and question.answers <= notes.keys():
+                        for way, ranked in _searched(store, brain, question.text, embedder is not None):
+                            ways.setdefault(way, {}).setdefault(question.kind, Figures()).add(question, ranked)
+    return made
+
+
+@contextmanager
+def _filled(every: Sequence[Collection], embedder: Embedder | None) -> Iterator[tuple[Store, dict[str, list[Brain]]]]:
+    """A store with all notes, each with its vector, and the brains of each collection."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder))
+        store = Store.open(Path(folder), embedder)
         try:
-            brain = store.brain("main")
-            notes = [Operation("write", f"{name}.md", text.encode()) for name, text in collection.notes.items()]
-            store.documents.batch(brain, notes)
-            found = [store.search(brain, question.text, _FOUND_BY_WORDS).hits for question in questions]
+            brains: dict[str, list[Brain]] = {}
+            for collection in every:
+                for number, notes in enumerate(collection.brains):
+                    brain = store.create_brain(f"{collection.name} {number}")
+                    store.documents.batch(
+                        brain, [Operation("write", f"{name}.md", text.encode()) for name, text in notes.items()]
+                    )
+                    brains.setdefault(collection.name, []).append(brain)
+            _wait_for_vectors(store)
+            yield store, brains
         finally:
             store.close()
-    return [_best_of_each_note(hits) for hits in found]
 
 
-def _best_of_each_note(hits: Sequence[Hit]) -> dict[str, float]:
-    return {PurePosixPath(hit.path).stem: hit.score for hit in sorted(hits, key=lambda hit: hit.score)}
+def _wait_for_vectors(store: Store) -> None:
+    """A service makes them in the background; on a busy machine it may fail now and then."""
+    ends = time.monotonic() + LONGEST_WAIT
+    while (status := store.embedding())["state"] not in ("ready", "off"):
+        if time.monotonic() > ends:
+            raise RuntimeError(f"after {LONGEST_WAIT} s, the model is {status}")
+        time.sleep(0.05)
 
 
-def _cosines(embedder: Embedder, questions: Sequence[str], notes: Sequence[str]) -> list[list[float]]:
-    """For each question that of each note, which is that of its best chunk."""
-    chunks = [(place, chunk) for place, note in enumerate(notes) for chunk in markdown.chunks(note)]
-    each = embedder.embed(questions) @ embedder.embed([chunk for _, chunk in chunks]).T
-    best = np.full((len(notes), len(questions)), -1.0)
-    np.maximum.at(best, [place for place, _ in chunks], each.T)
-    columns: list[list[float]] = best.T.tolist()
-    return columns
+def _searched(
+    store: Store, brain: Brain, text: str, is_hybrid: bool
+) -> Iterator[tuple[Way, Sequence[tuple[str, float]]]]:
+    most = max(DEPTHS)
+    found = store.search(brain, text, most)
+    ends = time.monotonic() + LONGEST_WAIT
+    while is_hybrid and found.method != "hybrid":
+        # A query does not wait long for a service; by now it may know the answer.
+        if time.monotonic() > ends:
+            raise RuntimeError("a question was searched for by its words alone")
+        time.sleep(0.5)
+        found = store.search(brain, text, most)
+    if not is_hybrid:
+        yield "words", _notes(found.hits, [hit.score for hit in found.hits])
+        return
+    yield "both", _notes(found.hits, [hit.score for hit in found.hits])
+    hits = [hit for hit in store.search(brain, text, SORTED_BY_MEANING).hits if hit.semantic is not None]
+    hits.sort(key=lambda hit: hit.semantic or 0.0, reverse=True)
+    yield "meaning", _notes(hits[:most], [hit.semantic or 0.0 for hit in hits[:most]])
 
 
-def _by_meaning(
-    names: Sequence[str], keywords: dict[str, float], cosines: Sequence[float], calibration: Calibration
-) -> Iterator[tuple[str, list[tuple[float, str]]]]:
-    near = semantic(cosines, calibration).tolist()
-    # Far away `semantic` is 0 for all, where the cosine still tells them apart.
-    by_cosine = np.argsort(-np.asarray(cosines), kind="stable").tolist()
-    yield "meaning", [(near[place], names[place]) for place in by_cosine]
-    fused = fuse([keywords.get(name, 0.0) for name in names], cosines, calibration)
-    yield "both", [(fused.scores[place], names[place]) for place in fused.order]
-
-
-def _count(figures: dict[str, Figures], question: Question, ranked: Sequence[tuple[float, str]]) -> None:
-    of_kind = figures.setdefault(question.kind, Figures())
-    of_kind.best.append(ranked[0][0])
-    if question.answers:
-        hits = [name for score, name in ranked[: max(DEPTHS)] if score > 0]
-        of_kind.found.append(
-            tuple(len(question.answers.intersection(hits[:depth])) / len(question.answers) for depth in DEPTHS)
-        )
+def _notes(hits: Sequence[Hit], scores: Sequence[float]) -> list[tuple[str, float]]:
+    """Each note once, by its best chunk."""
+    best: dict[str, float] = {}
+    for hit, score in zip(hits, scores, strict=True):
+        best.setdefault(PurePosixPath(hit.path).stem, score)
+    return list(best.items())

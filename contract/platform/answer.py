@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from contract.platform.choice import Closeness, Quote, choose
+from contract.platform.choice import Quote, choose
 from contract.platform.question import Question
 from contract.platform.search import Found, Hit
 from contract.platform.wire import JsonObject
@@ -15,14 +15,11 @@ DELTA_WORDS, DELTA_CHARACTERS = 3, 32
 NOTHING_FOUND: Final = "This brain holds nothing on that."
 
 
-def frames(found: Found, query: str = "", closeness: Closeness | None = None) -> Iterator[JsonObject]:
-    """The events of a whole answer, in the order they are sent.
-
-    `closeness` says how near each of some sentences is to a query, from 0 to 1; without it, words alone decide.
-    """
+def frames(found: Found, query: str = "") -> Iterator[JsonObject]:
+    """The events of a whole answer, in the order they are sent."""
     yield retrieved(found)
     answer = ""
-    quotes = choose(found, Question.read(query), closeness)
+    quotes = choose(found, Question.read(query))
     for quote in quotes:
         piece = f"{_between(answer, quote)}{quote.said}" if answer else quote.said
         yield from spoken(piece)

@@ -1,12 +1,12 @@
 """What of the notes that were found is told: sentences where they are enough, else a list, code, or the whole note."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import fsum
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from contract.platform import words
 from contract.platform.passages import Passage, Span, passages
@@ -14,16 +14,13 @@ from contract.platform.query import Term
 from contract.platform.question import Question
 from contract.platform.search import Found, Hit
 
-# How near each of these sentences is to a query, from 0 to 1.
-Closeness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
-
 # Chosen by `python -m bench.answers`. A hit below the first score has next to nothing to do with the query. Up to the
 # second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
 # is a single sentence, or if more than one thing is asked.
-WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.5, 0.45, 0.33
-# A note whose meaning is as near as this needs no words of the question. Lower, and more is told that is right, but far
-# more that is not (chosen with `bench/meaning`, too).
-MEANT: Final = 0.65
+WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
+# A note that has no word of what the question is about is told if its meaning is as near as the first, and nearer than
+# that of every other note by the second: where several are about as near, none is meant (chosen with `bench/meaning`).
+MEANT, STANDS_OUT = 0.5, 0.3
 # Words that a question asks with, and that say little of what it is about, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
@@ -36,7 +33,7 @@ LONGEST_SENTENCE: Final = 400
 # What is told whole is no longer than this; what has matched by its title or its meaning alone, than that.
 LONGEST_WHOLE, SHORT_NOTE = 1600, 700
 # What a word of the headings counts, beside one of the sentence itself; and a sentence that has a time for "when".
-OF_HEADINGS, FIT, CLOSE = 0.5, 0.3, 1.0
+OF_HEADINGS, FIT = 0.5, 0.3
 # Parts of a note that cover so much of what the best one covers are told together.
 ALIKE: Final = 0.95
 TITLE_SHARE, WANTED_SHARE = 0.4, 0.3
@@ -100,17 +97,26 @@ class Note:
     title: frozenset[str] = frozenset()
 
 
-def choose(found: Found, question: Question | None = None, closeness: Closeness | None = None) -> list[Quote]:
+def choose(found: Found, question: Question | None = None) -> list[Quote]:
     """The pieces of an answer, in order; none where nothing that was found is worth telling."""
     if not found.hits or found.hits[0].score < WEAK:
         return []
-    reader = Reader(found.terms, question or Question.read(""), closeness)
+    reader = Reader(found.terms, question or Question.read(""), _meant(found.hits))
     drafts = [draft for note in _notes(found.hits) if (draft := reader.draft(note)) is not None]
     if not drafts:
         return []
     # max() takes the first of equals: the better note.
     lead = _newest(max(drafts, key=lambda draft: draft.rank), drafts)
     return [*lead.quotes, *reader.others(lead, drafts)]
+
+
+def _meant(hits: Sequence[Hit]) -> str | None:
+    """The document that is meant, whatever its words, where one is nearer than all others by far."""
+    near: dict[str, float] = {}
+    for hit in hits:
+        near[hit.document_id] = max(near.get(hit.document_id, 0.0), hit.semantic or 0.0)
+    first, second = (*sorted(near.values(), reverse=True), 0.0)[:2]
+    return max(near, key=near.__getitem__) if first >= MEANT and first - second >= STANDS_OUT else None
 
 
 def _notes(hits: Sequence[Hit]) -> list[Note]:
@@ -126,11 +132,12 @@ def _notes(hits: Sequence[Hit]) -> list[Note]:
 class Reader:
     """Reads notes for one question."""
 
-    def __init__(self, terms: Sequence[Term], question: Question, closeness: Closeness | None) -> None:
-        self._terms, self._question, self._closeness = terms, question, closeness
+    def __init__(self, terms: Sequence[Term], question: Question, meant: str | None) -> None:
+        self._terms, self._question, self._meant = terms, question, meant
         self._keys = {term.key for term in terms}
         self._weights: Mapping[str, float] = {term.key: term.weight for term in terms}
         self._total = sum(self._weights.values()) or 1.0
+        self._grams = {term.key for term in terms if term.is_gram}
         self._subject = frozenset(self._keys - ASKING_WORDS or self._keys)
 
     def draft(self, note: Note) -> Draft | None:
@@ -168,12 +175,11 @@ class Reader:
         spans = [(passage.start, passage.end)] if passage.kind == "code" else list(passage.units)
         spans += [passage.lead] if passage.lead and passage.kind == "list" else []
         texts = [" ".join(hit.text[slice(*span)].split()) for span in spans]
-        near = self._closeness(self._question.text, texts) if self._closeness else [0.0] * len(texts)
         made = []
-        for span, text, closeness in zip(spans, texts, near, strict=True):
+        for span, text in zip(spans, texts, strict=True):
             own = self._covered(text)
             value = self._weigh(own) + OF_HEADINGS * self._weigh(above - own)
-            value += self._total * (FIT * self._question.is_fit(text) + CLOSE * closeness)
+            value += self._total * FIT * self._question.is_fit(text)
             if text:
                 made.append(Unit(hit, passage, span, text, own, above, value))
         return made
@@ -182,9 +188,12 @@ class Reader:
         """Whether a note has to do with what is asked, and not only with how it is asked."""
         if self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits):
             return False
-        if note.best.score >= STRONG or (note.best.semantic or 0.0) >= MEANT or not self._subject:
-            return True
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
+        # If some of the words are there, those that are not there count: then it is likely about something else. Grams
+        # are no words: of a question in other characters, some are in many notes.
+        is_meant = note.best.document_id == self._meant and not keys & self._subject - self._grams
+        if note.best.score >= STRONG or is_meant or not self._subject:
+            return True
         share = IN_THE_TITLE if len(note.units) == 1 or note.title & self._subject else ON_THE_SUBJECT
         if self._question.is_several and keys & self._subject:
             # Of several things that are asked, a note may know one, and the word for it may be one that questions have.
@@ -208,8 +217,7 @@ class Reader:
         best = max((part.weight for part in parts), default=0.0)
         if parts and (unit is None or best >= self._weigh(unit.own | unit.about) or unit.passage.kind in kinds):
             return self._parts_told([part for part in parts if part.weight >= ALIKE * best])
-        is_close = unit is not None and (unit.own or self._closeness is not None)
-        if unit is None or not is_close or self._question.wanted == "whole":
+        if unit is None or not unit.own or self._question.wanted == "whole":
             return self._whole(note)
         return self._sentences(note, unit)
 

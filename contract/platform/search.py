@@ -34,6 +34,8 @@ HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
 RECIPROCAL_OFFSET: Final = 60
 # No hit has nothing to do with the query, and none is all there is to say.
 LEAST_SCORE, GREATEST_SCORE = 0.000001, 0.999999
+# A hit without any word of the query has at least this share of the best score (chosen by `python -m bench.meaning`).
+WORTHWHILE: Final = 0.2
 
 _BEGINS: Final = "substr(d.path, 1, length(?)) = ?"
 
@@ -125,7 +127,10 @@ def search(
         hits = [_hit(row, terms) for row in _fetch(connection, brain, rows)]
         return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
     chunks = list(dict.fromkeys([*rows, *near.cosines]))
-    hits = _fused([_hit(row, terms) for row in _fetch(connection, brain, chunks)], near)
+    hits = _worthwhile(_fused([_hit(row, terms) for row in _fetch(connection, brain, chunks)], near))
+    if sort == "recency":
+        # The newest come first, whatever they are worth: so here all must have to do with the query.
+        hits = [hit for hit in hits if hit.keyword or (hit.semantic or 0.0) >= fusion.RELATED]
     return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms, "hybrid")
 
 
@@ -141,6 +146,12 @@ def _fused(hits: list[Hit], near: Near) -> list[Hit]:
         )
         for hit, cosine, score, semantic in zip(hits, cosines, fused.scores, fused.semantics, strict=True)
     ]
+
+
+def _worthwhile(hits: list[Hit]) -> list[Hit]:
+    """Hits without those that only a meaning speaks for, where others answer far better."""
+    least = WORTHWHILE * max((hit.score for hit in hits), default=0.0)
+    return [hit for hit in hits if hit.keyword or hit.score >= least]
 
 
 def _without_repeats(hits: list[Hit]) -> list[Hit]:

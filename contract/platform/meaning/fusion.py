@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 # A text with one common word of the query is a poor hit; one with most of its words loses next to nothing by this.
 KEYWORD_POWER: Final = 1.5
 # Meaning alone never says more than this, so that a text with the very words of the query stays in front.
-SEMANTIC_SHARE: Final = 0.4
+SEMANTIC_SHARE: Final = 0.35
 # On the way from unrelated texts (0) to related ones (1): where `semantic` is one half, and how slowly it rises there.
 HALF_WAY: Final = 1.0
 SLOPE: Final = 0.45
-# A text without any word of the query is a hit only if it is this near: below are most that have nothing to do with it.
-LEAST_SEMANTIC: Final = 0.3
+# A text without any word of the query is a hit unless it is further away than texts that have nothing to do with each
+# other usually are: the note that is meant may be no nearer, and a low score tells what the rest is worth.
+LEAST_SEMANTIC: Final = 0.05
+# Most texts that have nothing to do with the query are below this, and so are some that have.
+RELATED: Final = 0.3
 
 
 class Fused(NamedTuple):
@@ -60,7 +63,7 @@ def semantic(cosines: Sequence[float], calibration: Calibration) -> "Numbers":
     return np.nan_to_num(1 / (1 + np.exp(-steps)), nan=0.0)
 
 
-def least_cosine(calibration: Calibration) -> float:
-    """How near a text without any word of the query must be to count as a hit."""
-    place = HALF_WAY + SLOPE * math.log(LEAST_SEMANTIC / (1 - LEAST_SEMANTIC))
+def cosine_of(semantic: float, calibration: Calibration) -> float:
+    """The cosine that is worth so much by this model."""
+    place = HALF_WAY + SLOPE * math.log(semantic / (1 - semantic))
     return calibration.unrelated + place * (calibration.related - calibration.unrelated)

@@ -12,16 +12,23 @@ from contract.platform.query import Filters
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
 
-# So many of the nearest are looked up first, then so many more, and then all the rest in pieces of that size.
+# So many of the nearest are looked up first, then so many more, and then the rest in pieces of that size: of a large
+# brain, of which a search may show little, all that is related, but not all that there is.
 FIRST, MORE = 400, 4000
 
 
 def nearest(
-    connection: sqlite3.Connection, view: View, vector: "Vectors", wanted: int, least: float, filters: Filters
+    connection: sqlite3.Connection,
+    view: View,
+    vector: "Vectors",
+    wanted: int,
+    least: float,
+    related: float,
+    filters: Filters,
 ) -> dict[int, float]:
     """The cosines of the nearest chunks that meet the filters and are at least so near."""
     found: dict[int, float] = {}
-    for places in _by_nearness(view.rows @ vector, least):
+    for places in _by_nearness(view.rows @ vector, least, related):
         chunks = _chunks(connection, view.numbers[places].tolist(), filters)
         kept = [place for place in places.tolist() if int(view.numbers[place]) in chunks][: wanted - len(found)]
         for place, cosine in zip(kept, exact(view, vector, kept), strict=True):
@@ -37,15 +44,15 @@ def exact(view: View, vector: "Vectors", places: Sequence[int]) -> list[float]:
     return cosines
 
 
-def _by_nearness(near: "Vectors", least: float) -> Iterator[Numbers]:
+def _by_nearness(near: "Vectors", least: float, related: float) -> Iterator[Numbers]:
     """Places from the nearest on, in pieces: only the first few are put in order, unless all are needed."""
     done = 0
-    for many in (FIRST, FIRST + MORE, len(near)):
+    for many, enough in ((FIRST, least), (FIRST + MORE, least), (len(near), related)):
         if done >= len(near) or many <= done:
             return
         best = np.argpartition(-near, many - 1)[:many] if many < len(near) else np.arange(len(near))
         best = best[np.lexsort((best, -near[best]))]
-        best = best[: np.count_nonzero(near[best] >= least)]
+        best = best[: np.count_nonzero(near[best] >= enough)]
         for start in range(done, len(best), MORE):
             yield best[start : start + MORE]
         if len(best) < many:

@@ -109,8 +109,8 @@ class Meaning:
         calibration = self._calibration(known)
         found: dict[int, float] = {}
         if vector.any():
-            least = fusion.least_cosine(calibration)
-            found = nearest.nearest(connection, view, vector, wanted, least, filters)
+            least, related = (fusion.cosine_of(worth, calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED))
+            found = nearest.nearest(connection, view, vector, wanted, least, related, filters)
             found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
         return Near(found, calibration)
 

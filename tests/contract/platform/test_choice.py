@@ -1,6 +1,6 @@
 """What of the notes that were found an answer tells."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -154,12 +154,16 @@ TERMS = [Term("hand", '"hands"', is_gram=False, chunks=0, weight=5.0)]
 
 
 def by_meaning(text: str, score: float = 0.3, semantic: float | None = 0.8) -> Found:
-    hit = Hit(score, "a.md", "A", text, 0, "doc_1", "chk_1", {}, "2026-01-01T00:00:00+00:00", semantic=semantic)
-    return Found([hit], TERMS)
+    return Found([hit_of("a", text, score, semantic)], TERMS)
 
 
-def said(found: Found, closeness: Callable[[str, Sequence[str]], Sequence[float]] | None = None) -> list[str]:
-    return [quote.said for quote in choose(found, Question.read("how are my hands protected?"), closeness)]
+def hit_of(name: str, text: str, score: float, semantic: float | None) -> Hit:
+    moment = "2026-01-01T00:00:00+00:00"
+    return Hit(score, f"{name}.md", name, text, 0, f"doc_{name}", f"chk_{name}", {}, moment, semantic=semantic)
+
+
+def said(found: Found) -> list[str]:
+    return [quote.said for quote in choose(found, Question.read("how are my hands protected?"))]
 
 
 def test_a_short_note_that_was_found_by_its_meaning_is_told_whole() -> None:
@@ -181,9 +185,13 @@ def test_a_hit_without_a_word_of_the_question_is_not_told_if_it_means_little(sem
     assert said(by_meaning("Mind your hands.", 0.05, semantic)) == []
 
 
-def test_who_knows_how_near_sentences_are_chooses_them() -> None:
-    def closeness(query: str, sentences: Sequence[str]) -> list[float]:
-        assert query == "how are my hands protected?"
-        return [0.9 if "gloves" in sentence else 0.1 for sentence in sentences]
+def test_of_notes_that_mean_about_the_same_none_is_told_and_one_that_stands_out_is() -> None:
+    gloves = hit_of("a", "Wear gloves.", 0.36, 0.9)
+    assert said(Found([gloves, hit_of("b", "Oil the gears.", 0.32, 0.8)], TERMS)) == []
+    assert said(Found([gloves, hit_of("b", "Oil the gears.", 0.2, 0.5)], TERMS)) == ["Wear gloves."]
 
-    assert said(by_meaning("Oil the gears weekly. Wear gloves. " * 20), closeness)[0] == "Wear gloves."
+
+def test_a_note_with_one_word_of_several_is_not_told_however_near_it_is() -> None:
+    terms = [*TERMS, Term("feet", '"feet"', is_gram=False, chunks=1, weight=1.0)]
+    assert said(Found([hit_of("a", "Wear boots.", 0.38, 0.95)], terms)) == ["Wear boots."]
+    assert said(Found([hit_of("a", "Wear boots on your feet.", 0.4, 0.95)], terms)) == []

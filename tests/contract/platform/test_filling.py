@@ -81,7 +81,7 @@ def test_a_few_chunks_without_a_vector_are_found_by_their_words_and_many_let_wor
     assert store.search(brain, "vessel or car?", 20).method == "keyword"
     gate.set()
     wait_for(lambda: is_ready(store))
-    assert len(store.search(brain, "ship?", 20).hits) == 3
+    assert len(paths(store.search(brain, "ship?", 20))) == 3
     store.close()
     without.close()
 

@@ -47,7 +47,7 @@ async def test_memo(house: House) -> None:
     (memo,) = await search(house, QUESTION)
     assert memo["content"] == NOTE
     assert 0 < memo["similarity"] < 1
-    assert await search(house, "How do whales sing?") == []
+    assert [memo["similarity"] < 0.3 for memo in await search(house, "How do whales sing?")] == [True]
 
 
 async def test_being(house: House) -> None:

@@ -140,7 +140,7 @@ async def test_search_filters_by_namespace_and_by_all_tags(web_house: House) -> 
     assert set(keys(await search(web_house, "otters", tags=["x", "y"]))) == {"a", "c"}
     assert keys(await search(web_house, "otters", namespace="one", tags=["y", "x"])) == ["a"]
     assert len(await search(web_house, "otters", limit=2)) == 2
-    assert await search(web_house, "invoices") == []
+    assert await search(web_house, "xyzzyplugh") == []
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "keyword"])
