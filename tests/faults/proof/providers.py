@@ -35,8 +35,9 @@ def run(full: bool) -> Part:
         [complaint for outcome in outcomes for complaint in outcome.complaints],
         time.monotonic() - began,
         [
-            "One gateway with an embedded brain, both models at one provider. Each round calls every tool that writes, "
-            "and then every tool that searches; each round leaves one fact that only the model finds.",
+            "One gateway with an embedded brain, both models at one provider. Each round calls every tool that writes; "
+            "then each surface is searched, and a question asked. Each round leaves one fact that only the model "
+            "finds.",
             "Pauses between tries are shortened, and so are the waits of a provider that keeps callers waiting.",
         ],
     )
