@@ -61,6 +61,10 @@ def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode()
 
 
+def put(path: str, body: bytes) -> bytes:
+    return f"PUT {path} HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
 def result(body: bytes) -> JsonObject:
     """The result in an answer, be it JSON or an event stream.
 

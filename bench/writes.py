@@ -1,16 +1,29 @@
-"""What a vector adds to a write on the embedded brain: the same notes with one and without, by turns."""
+"""What vectors add to a write on the embedded brain: the same notes with and without, by turns.
 
+Over HTTP, as whoever writes has it, and through the store alone.
+"""
+
+import asyncio
+import json
 import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from bench.client import Connection
 from bench.corpus import CHUNKS_PER_DOCUMENT, Corpus
+from bench.processes import running
 from bench.result import Row, Section, Unmeasured, percentile, table, verdict
 from bench.sizes import Sizes
+from bench.streams import run
+from bench.wire import JsonObject, get, put
 from contract.platform.library import Operation
 from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
+
+Times = tuple[list[float], list[float]]
+"""In milliseconds: without vectors, and with them."""
 
 _BUDGET = 1.3
 _WARMING = 20
@@ -19,31 +32,33 @@ _BEFORE = 100
 
 
 def measure(sizes: Sizes, workdir: Path) -> Section:
-    """Each kind of note is written to two stores in turn, so that both find the same machine."""
+    """Each kind of note is written to two brains in turn, so that both find the same machine."""
     section = Section("Writes to the embedded brain")
     lines = []
     notes = _notes(sizes.writes)
     before = notes.pop("before")
-    for kind, texts in notes.items():
-        without, with_vectors = sizes.quiet.take(partial(_by_turns, workdir, before, texts))
-        p50, bare = percentile(with_vectors, 0.5), percentile(without, 0.5)
-        ratio = p50 / bare
-        section.rows.append(
-            Row(
-                f"a write to the embedded brain with its vectors: {kind}",
-                f"p50 {p50:.2f} ms",
-                f"{ratio:.2f} × without",
-                f"≤ {_BUDGET} ×",
-                verdict(ratio <= _BUDGET),
+    ways = {"over HTTP": _over_http, "through the store": _through_store}
+    for how, write in ways.items():
+        for kind, texts in notes.items():
+            without, with_vectors = sizes.quiet.take(partial(write, workdir, before, texts))
+            p50, bare = percentile(with_vectors, 0.5), percentile(without, 0.5)
+            ratio = p50 / bare
+            section.rows.append(
+                Row(
+                    f"a write to the embedded brain with its vectors, {how}: {kind}",
+                    f"p50 {p50:.2f} ms",
+                    f"{ratio:.2f} × without",
+                    f"≤ {_BUDGET} ×",
+                    verdict(ratio <= _BUDGET),
+                )
             )
-        )
-        for how, values in (("without", without), ("with", with_vectors)):
-            lines.append([kind, how, *(f"{percentile(values, share):.2f}" for share in (0.5, 0.95))])
+            for vectors, values in (("without", without), ("with", with_vectors)):
+                figures = [f"{percentile(values, share):.2f}" for share in (0.5, 0.95)]
+                lines.append([kind, how, vectors, *figures])
     section.details = [
-        table(["Note", "Vectors", "p50 ms", "p95 ms"], lines),
-        f"{sizes.writes} notes of each kind through the store, each in a durable transaction of its own, after "
-        f"{_BEFORE} notes of ten chunks. Of the words, one in ten to one in twenty is new to the process, which costs "
-        "some microseconds.",
+        table(["Note", "Way", "Vectors", "p50 ms", "p95 ms"], lines),
+        f"{sizes.writes} notes of each kind, each in a durable transaction of its own, after {_BEFORE} notes of ten "
+        "chunks. Of the words, one in ten to one in twenty is new to the process, which costs some microseconds.",
     ]
     return section
 
@@ -62,26 +77,72 @@ def _notes(number: int) -> dict[str, list[str]]:
     }
 
 
-def _by_turns(workdir: Path, before: list[str], texts: list[str]) -> tuple[list[float], list[float]]:
+def _by_turns(texts: list[str]) -> Iterator[tuple[int, str, tuple[int, int]]]:
+    """Number, text, and which of the two brains comes first. The first few are written to warm up."""
+    for n, text in enumerate([*texts[:_WARMING], *texts]):
+        yield n - _WARMING, text, ((0, 1) if n % 2 else (1, 0))
+
+
+def _over_http(workdir: Path, before: list[str], texts: list[str]) -> Times:
+    directory = workdir / f"writes-{time.monotonic_ns()}"
+    bare = ["bench.words_only", "--data-dir", str(directory / "without")]
+    whole = ["gateway", "platform", "--data-dir", str(directory / "with")]
+    with running("words-only", bare, workdir) as without, running("platform", whole, workdir) as with_vectors:
+        times: Times = run(_to_both((without.port, with_vectors.port), before, texts))
+    return times
+
+
+async def _to_both(ports: tuple[int, int], before: list[str], texts: list[str]) -> Times:
+    times: Times = ([], [])
+    async with asyncio.timeout(300):
+        both = [await Connection.open(port) for port in ports]
+        for n, text in enumerate(before):
+            for connection in both:
+                await _put(connection, f"before/{n}.md", text)
+        for n, text, order in _by_turns(texts):
+            for which in order:
+                took = await _put(both[which], f"memory/global/{n + _WARMING}.md", text)
+                if n >= 0:
+                    times[which].append(took)
+        answer = json.loads((await both[1].exchange(get("/v1/models"))).body)
+        _check(answer["embedding"])
+        for connection in both:
+            await connection.close()
+    return times
+
+
+async def _put(connection: Connection, path: str, text: str) -> float:
+    request = put(f"/v1/brains/main/documents?path={path}", text.encode())
+    began = time.perf_counter()
+    answer = await connection.exchange(request)
+    took = (time.perf_counter() - began) * 1e3
+    if answer.status != 204:
+        raise Unmeasured(f"A write was answered {answer.status}: {answer.body[:200]!r}")
+    return took
+
+
+def _through_store(workdir: Path, before: list[str], texts: list[str]) -> Times:
     directory = workdir / f"writes-{time.monotonic_ns()}"
     stores = [Store.open(directory / "without"), Store.open(directory / "with", OfflineEmbedder())]
-    times: tuple[list[float], list[float]] = ([], [])
+    times: Times = ([], [])
     try:
         brains = [store.brain("main") for store in stores]
         for store, brain in zip(stores, brains, strict=True):
             written = (Operation("write", f"before/{n}.md", text.encode()) for n, text in enumerate(before))
             store.documents.batch(brain, list(written))
-        for n, text in enumerate([*texts[:_WARMING], *texts]):
-            order = (0, 1) if n % 2 else (1, 0)
+        for n, text, order in _by_turns(texts):
             for which in order:
                 began = time.perf_counter()
-                stores[which].documents.put(brains[which], f"memory/global/{n}.md", text.encode())
-                if n >= _WARMING:
+                stores[which].documents.put(brains[which], f"memory/global/{n + _WARMING}.md", text.encode())
+                if n >= 0:
                     times[which].append((time.perf_counter() - began) * 1e3)
-        told = stores[1].embedding()
-        if told["embedded"] != told["chunks"]:
-            raise Unmeasured("Some of what was written has no vector.")
+        _check(stores[1].embedding())
     finally:
         for store in stores:
             store.close()
     return times
+
+
+def _check(told: JsonObject) -> None:
+    if told["embedded"] != told["chunks"]:
+        raise Unmeasured("Some of what was written has no vector.")

@@ -1,0 +1,20 @@
+"""The embedded brain as a platform without a model: what writes took before there were vectors."""
+
+import argparse
+from pathlib import Path
+
+from contract.platform.store import Store
+from gateway.app.embedded import platform_server
+from gateway.app.startup import listening_socket
+from gateway.app.stopping import run_until_stopped
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    given = parser.parse_args()
+    store = Store.open(given.data_dir)
+    try:
+        run_until_stopped(platform_server(store, None, None), listening_socket("127.0.0.1", given.port))
+    finally:
+        store.close()
