@@ -92,6 +92,22 @@ def test_what_has_nothing_to_do_with_the_query_has_a_low_score(store: Store, bra
 def test_the_newest_are_taken_from_what_has_to_do_with_the_query(store: Store, brain: Brain) -> None:
     found = store.search(brain, "car", 5, sort="recency")
     assert [hit.path for hit in found.hits] == ["garage.md"]
+    assert store.search(brain, "zebra crossing", 5, sort="recency").hits == []
+
+
+def test_of_a_large_brain_of_which_little_may_be_shown_only_what_is_related_is_looked_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nearest, "FIRST", 1)
+    monkeypatch.setattr(nearest, "MORE", 2)
+    near = np.asarray([0.9, 0.8, 0.7, 0.6, 0.2, 0.1], dtype=np.float32)
+    assert [places.tolist() for places in nearest._by_nearness(near, 0.0, 0.5)] == [[0], [1, 2], [3]]
+    assert [places.tolist() for places in nearest._by_nearness(near[3:], 0.0, 0.5)] == [[0], [1, 2]]
+
+
+def test_what_is_far_from_the_query_is_left_out_where_a_note_has_its_words(store: Store, brain: Brain) -> None:
+    assert len(store.search(brain, "zebra crossing", 5).hits) > 1
+    assert [hit.path for hit in store.search(brain, "automobile garage", 5).hits] == ["garage.md"]
 
 
 def test_a_note_that_is_hardly_near_is_found_where_nothing_is_nearer(store: Store, brain: Brain) -> None:
