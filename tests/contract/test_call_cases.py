@@ -74,7 +74,7 @@ async def new_brain(served: Served, name: str = "For the contract") -> str:
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize(("gateway", "way", "wire"), WAYS, indirect=["gateway"])
 @pytest.mark.sampled(3)
-@pytest.mark.few(9)
+@pytest.mark.few(7)
 def test_every_case_holds_on_the_gateway(gateway: Gateway, surface: str, way: str, wire: str) -> None:
     served, cases = gateway.served, nth(EVERY, 3)
     if way == "http":

@@ -94,7 +94,7 @@ def assert_unharmed(gateway: Gateway, watch: Watch) -> None:
 
 @pytest.mark.parametrize(("platform", "kind"), CASES)
 @pytest.mark.sampled(17)
-@pytest.mark.few(18)
+@pytest.mark.few(12)
 def test_a_hostile_text_is_taken_or_refused_and_holds_nobody_up(
     started: Callable[[Platform], Gateway], platform: Platform, kind: str
 ) -> None:

@@ -193,6 +193,7 @@ def everything_of_beings(here: Company, who: Person) -> Iterator[str]:
 
 @pytest.mark.parametrize("who", PEOPLE, ids=lambda person: f"{person.name} of {person.org}")
 @pytest.mark.sampled(5)
+@pytest.mark.few(6)
 def test_no_tool_tells_anybody_a_word_that_is_not_theirs(world: World, who: Person) -> None:
     hidden = world.secrets.hidden_from(who)
     told = [said for said in everything_to_read(world, who) if any(word in said for word in hidden)]

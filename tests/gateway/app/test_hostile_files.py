@@ -100,7 +100,7 @@ def assert_stored_or_refused(answer: httpx.Response, sent: int, stored: bytes | 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts by /proc")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.sampled(9)
-@pytest.mark.few(18)
+@pytest.mark.few(12)
 def test_a_hostile_file_is_stored_or_refused_and_holds_nobody_up(running: Running, case: str) -> None:
     hostile = HOSTILE[case]
     body, before, cpu = hostile.make(), running.paths(), running.cpu_seconds()
