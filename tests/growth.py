@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 # Four times as much takes four times as long where it is linear, and sixteen times where it is quadratic.
 GROWTH = 4
+# On a busy machine a run may seem slow by chance. What is slow is slow each time.
+ROUNDS = 6
 
 
 def least_seconds(run: Callable[[], object], times: int = 3) -> float:
@@ -20,8 +22,10 @@ def _once(run: Callable[[], object]) -> float:
 
 def is_linear(run: Callable[[int], object], size: int, *, unseen: float = 0.02) -> bool:
     """What is over in less than `unseen` seconds is too short to tell, and short enough."""
-    longer = least_seconds(lambda: run(GROWTH * size), 1)
-    if longer < unseen:
+    if least_seconds(lambda: run(GROWTH * size), 1) < unseen:
         return True
-    shorter = least_seconds(lambda: run(size))
-    return longer < 2 * GROWTH * shorter or least_seconds(lambda: run(GROWTH * size)) < 2 * GROWTH * shorter
+    return any(_ratio(run, size) < 2 * GROWTH for _ in range(ROUNDS))
+
+
+def _ratio(run: Callable[[int], object], size: int) -> float:
+    return least_seconds(lambda: run(GROWTH * size)) / least_seconds(lambda: run(size))

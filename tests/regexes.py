@@ -7,7 +7,7 @@ many times, something that does not fit. Where twice the text takes four times t
 import ast
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-from tests.growth import GROWTH, least_seconds
+from tests.growth import GROWTH, is_linear
 
 ROOT: Final = Path(__file__).parents[1]
 # A function of `re` -> where its flags stand among the arguments.
@@ -144,35 +144,25 @@ def slowest(used: Used) -> str | None:
     """What shows that a pattern takes more than linear time, if something does."""
     for method in sorted({method if method in ANCHORED else "finditer" for method in used.methods}):
         for before, piece, behind in attacks(used.pattern):
-            made = partial(_made, used.pattern, before, piece, behind)
-            run = partial(_run, used.pattern, method)
-            if (size := _first_slow(run, made)) is not None:
+            run = partial(_run, used.pattern, method, before, piece, behind)
+            slow = (size for size in SIZES if not is_linear(run, size // GROWTH, unseen=SUSPICIOUS))
+            if (size := next(slow, None)) is not None:
                 return f"{used}: {method} of {before!r} + {piece!r} * n + {behind!r} at n = {size}"
     return None
 
 
-def _first_slow(run: Callable[[Any], None], made: Callable[[int], Any]) -> int | None:
-    for size in SIZES:
-        # Only what takes long is worth a second look.
-        longer = partial(run, made(size))
-        if least_seconds(longer, 1) < SUSPICIOUS or (took := least_seconds(longer)) < SUSPICIOUS:
-            continue
-        if took > 2 * GROWTH * least_seconds(partial(run, made(size // GROWTH)), 5):
-            return size
-    return None
-
-
-def _made(pattern: re.Pattern[Any], before: str, piece: str, behind: str, size: int) -> str | bytes:
-    text = before + piece * max(1, size // len(piece)) + behind
-    return text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
-
-
-def _run(pattern: re.Pattern[Any], method: str, text: Any) -> None:
+def _run(pattern: re.Pattern[Any], method: str, before: str, piece: str, behind: str, size: int) -> None:
+    text = _made(pattern, before, piece, behind, size)
     if method == "finditer":
         for _ in pattern.finditer(text):
             pass
     else:
         getattr(pattern, method)(text)
+
+
+def _made(pattern: re.Pattern[Any], before: str, piece: str, behind: str, size: int) -> str | bytes:
+    text = before + piece * max(1, size // len(piece)) + behind
+    return text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
 
 
 def attacks(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
