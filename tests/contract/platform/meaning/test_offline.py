@@ -3,16 +3,20 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from contract.platform.meaning import offline
-from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.offline import Lexicon, OfflineEmbedder
 
 pytestmark = pytest.mark.needs_offline_model
 
@@ -100,6 +104,28 @@ def test_the_tokenizers_own_marks_are_text_like_any_other(mark: str) -> None:
 
 def test_the_tokenizers_sign_for_a_space_is_a_space() -> None:
     assert np.array_equal(*EMBEDDER.embed([f"{offline.SPACE}soup{offline.SPACE * 2}bowl", "soup bowl"]))
+
+
+@pytest.mark.parametrize("unknown", ["😀", "\U00020000", "\u0f40"])
+def test_letters_that_the_model_does_not_know_do_not_count(unknown: str) -> None:
+    assert not EMBEDDER.embed([f"{unknown} {unknown}{unknown}"]).any()
+    assert np.array_equal(*EMBEDDER.embed([f"{unknown} soup{unknown} bowl", "soup bowl"]))
+
+
+@pytest.mark.parametrize("letters", ["abcdef", "éàü", "語言本", "a😀😁"])
+def test_new_words_are_learned_a_few_at_a_time(letters: str) -> None:
+    lengths: list[int] = []
+    loaded = offline._tokenizer()
+
+    def tokenize(text: str) -> object:
+        lengths.append(len(text))
+        return loaded.model.tokenize(text)
+
+    tokenizer = SimpleNamespace(model=SimpleNamespace(tokenize=tokenize), get_vocab=loaded.get_vocab)
+    lexicon = Lexicon(cast(Tokenizer, tokenizer), offline._weights())
+    words = ["".join(word) for word in product(letters, repeat=6 if len(letters) > 3 else 10)]
+    assert len(list(lexicon.rows_of([words]))) == 1
+    assert 0 < max(lengths) < 2 * offline.LEARNED_AT_ONCE
 
 
 def test_many_threads_that_begin_together_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
