@@ -134,7 +134,7 @@ class Reader:
 
     def __init__(self, terms: Sequence[Term], question: Question, meant: str | None) -> None:
         self._terms, self._question, self._meant = terms, question, meant
-        self._keys = {term.key for term in terms}
+        self._keys = frozenset(term.key for term in terms)
         self._weights: Mapping[str, float] = {term.key: term.weight for term in terms}
         self._total = sum(self._weights.values()) or 1.0
         self._grams = {term.key for term in terms if term.is_gram}

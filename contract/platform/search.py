@@ -117,17 +117,16 @@ def search(
     sought: Sought | None = None,
 ) -> Found:
     """The best chunks for a query, from what lies in these folders and has not expired."""
+    comparison = None if sought is None else sought.compare(connection, brain.n)
     filters = _filters(connection, brain, folders)
     terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
-    near = None
-    if sought is not None:
-        near = sought.near(connection, brain.n, rows, max(POOL, 2 * top_k), filters)
-    if near is None:
-        hits = [_hit(row, terms) for row in _fetch(connection, brain, rows)]
+    if comparison is None:
+        hits = _scored(connection, brain, rows, terms)
         return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
+    near = comparison.near(connection, rows, max(POOL, 2 * top_k), filters)
     chunks = list(dict.fromkeys([*rows, *near.cosines]))
-    hits = _worthwhile(_fused([_hit(row, terms) for row in _fetch(connection, brain, chunks)], near))
+    hits = _worthwhile(_fused(_scored(connection, brain, chunks, terms), near))
     if sort == "recency":
         # The newest come first, whatever they are worth: so here all must have to do with the query.
         hits = [hit for hit in hits if hit.keyword or (hit.semantic or 0.0) >= fusion.RELATED]
@@ -249,9 +248,10 @@ def _any(terms: Sequence[Term]) -> str:
     return " OR ".join(term.match for term in terms)
 
 
-def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> list[sqlite3.Row]:
+def _scored(connection: sqlite3.Connection, brain: Brain, rows: list[int], terms: list[Term]) -> list[Hit]:
+    """These chunks, each with how well its words answer."""
     marks = ", ".join("?" * len(rows))
-    return connection.execute(
+    fetched = connection.execute(
         f"""
         SELECT c.n, w.title AS heading, w.tags, w.text, c.ordinal, d.title, d.path, d.metadata, d.updated_at
         FROM {index.table(brain.n)} AS w CROSS JOIN chunks AS c ON c.n = w.rowid
@@ -259,10 +259,12 @@ def _fetch(connection: sqlite3.Connection, brain: Brain, rows: list[int]) -> lis
         """,
         rows,
     ).fetchall()
+    keys = frozenset(term.key for term in terms)
+    return [_hit(row, terms, keys) for row in fetched]
 
 
-def _hit(row: sqlite3.Row, terms: list[Term]) -> Hit:
-    keyword = _score((row["heading"], row["tags"], row["text"]), terms)
+def _hit(row: sqlite3.Row, terms: list[Term], keys: frozenset[str]) -> Hit:
+    keyword = _score((row["heading"], row["tags"], row["text"]), terms, keys)
     return Hit(
         score=max(keyword, LEAST_SCORE),
         path=row["path"],
@@ -288,19 +290,24 @@ def _named(brain: Brain, hits: list[Hit]) -> list[Hit]:
     return named
 
 
-def _score(texts: tuple[str, str, str], terms: list[Term]) -> float:
+def _score(texts: tuple[str, str, str], terms: list[Term], keys: frozenset[str]) -> float:
     """BM25 over all terms, scaled by what a text full of every term would get: below 1, and 0 if it has none."""
-    keys = {term.key for term in terms}
-    columns = [(text, *words.tally(text, keys)) for text in texts]
-    length = 1 - LENGTH_SHARE + LENGTH_SHARE * columns[-1][2] / USUAL_LENGTH
-    total = 0.0
+    columns = [
+        (weight, text, *words.tally(text, keys)) for weight, text in zip(index.COLUMN_WEIGHTS, texts, strict=False)
+    ]
+    length = 1 - LENGTH_SHARE + LENGTH_SHARE * columns[-1][-1] / USUAL_LENGTH
+    # Most chunks have neither a heading nor tags.
+    columns = [column for column in columns if column[1]]
+    total = whole = 0.0
     for term in terms:
-        weighted = zip(index.COLUMN_WEIGHTS, columns, strict=False)
-        frequency = sum(weight * term.count_in(text, stems) for weight, (text, stems, _) in weighted)
+        frequency = 0.0
+        for weight, text, stems, _ in columns:
+            frequency += weight * term.count_in(text, stems)
         total += term.weight * frequency / (frequency + SATURATION * length)
+        whole += term.weight
     if not total:
         return 0.0
-    return min(max(round(total / sum(term.weight for term in terms), 6), LEAST_SCORE), GREATEST_SCORE)
+    return min(max(round(total / whole, 6), LEAST_SCORE), GREATEST_SCORE)
 
 
 def highlights(text: str, terms: Sequence[Term]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -58,12 +57,20 @@ def stems(text: str) -> list[str]:
     return [stem_of(word) for word in every(text)]
 
 
-def tally(text: str, keys: Collection[str]) -> tuple[Counter[str], int]:
+def tally(text: str, keys: frozenset[str]) -> tuple[dict[str, int], int]:
     """How often each of the stems occurs in the text, and how many words the text has."""
-    found = every(text)
-    beginnings = _beginnings(frozenset(keys))
-    likely = [word for word in found if word[:2] in beginnings or not word.isascii()]
-    return Counter(stem for word in likely if (stem := stem_of(word)) in keys), len(found)
+    if not text:
+        return {}, 0
+    found, beginnings = every(text), _beginnings(keys)
+    if text.isascii():
+        likely = [word for word in found if word[:2] in beginnings]
+    else:
+        likely = [word for word in found if word[:2] in beginnings or not word.isascii()]
+    counted: dict[str, int] = {}
+    for word in likely:
+        if (stem := stem_of(word)) in keys:
+            counted[stem] = counted.get(stem, 0) + 1
+    return counted, len(found)
 
 
 def places(text: str, keys: Collection[str]) -> list[tuple[int, int]]:

@@ -21,14 +21,18 @@ def nearest(
     connection: sqlite3.Connection,
     view: View,
     vector: "Vectors",
+    nearness: "Vectors",
     wanted: int,
     least: float,
     related: float,
     filters: Filters,
 ) -> dict[int, float]:
-    """The cosines of the nearest chunks that meet the filters and are at least so near."""
+    """The cosines of the nearest chunks that meet the filters and are at least so near.
+
+    `nearness` has the cosine of each row, in whatever way it was worked out; what is told does not depend on that way.
+    """
     found: dict[int, float] = {}
-    for places in _by_nearness(view.rows @ vector, least, related):
+    for places in _by_nearness(nearness, least, related):
         chunks = _chunks(connection, view.numbers[places].tolist(), filters)
         kept = [place for place in places.tolist() if int(view.numbers[place]) in chunks][: wanted - len(found)]
         for place, cosine in zip(kept, exact(view, vector, kept), strict=True):

@@ -1,9 +1,11 @@
 """What a store does about meaning: a query as a vector, the chunks near it, and how far the vectors are."""
 
 import logging
+import operator
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +21,7 @@ from contract.platform.wire import JsonObject
 
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
-    from contract.platform.meaning.matrix import Matrices
+    from contract.platform.meaning.matrix import Matrices, View
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,9 @@ log = logging.getLogger(__name__)
 ENOUGH: Final = 0.9
 # A service whose model hardly tells related texts from others is taken at its word, as if it were like most.
 LEAST_DIFFERENCE: Final = 0.05
+# So many vectors take longer than a millisecond. Neither numpy nor SQLite holds the interpreter meanwhile.
+WORTH_A_THREAD: Final = 10_000
+BESIDE: Final = 2
 USUAL: Final = Calibration(unrelated=0.0, related=0.3)
 
 
@@ -45,6 +50,7 @@ class Meaning:
         self._matrices: Matrices | None = None
         self._own: Calibration | None = None
         self._used = -USED_SECONDS
+        self._beside = ThreadPoolExecutor(BESIDE, "compare")
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""
@@ -56,6 +62,7 @@ class Meaning:
 
     def close(self) -> None:
         self._filler.close()
+        self._beside.shutdown()
         if self._matrices is not None:
             self._matrices.close()
         if isinstance(self._embedder, RemoteEmbedder):
@@ -83,17 +90,8 @@ class Meaning:
         vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
-    def near(
-        self,
-        connection: sqlite3.Connection,
-        brain: int,
-        vector: "Vectors",
-        chunks: Sequence[int],
-        wanted: int,
-        filters: Filters,
-    ) -> Near | None:
-        """These chunks, and those that are nearest and meet the filters; None without vectors."""
-        from contract.platform.meaning import nearest
+    def compare(self, connection: sqlite3.Connection, brain: int, vector: "Vectors") -> "Comparison | None":
+        """Begin to compare a query with all chunks of a brain; None without vectors."""
         from contract.platform.meaning.matrix import Matrices
 
         known = vectors.known(connection, Model(self._embedder.name, len(vector)))
@@ -106,13 +104,9 @@ class Meaning:
         view = self._matrices.view(connection, (brain, known.number), len(vector), covered.embedded)
         if view is None:
             return None
-        calibration = self._calibration(known)
-        found: dict[int, float] = {}
-        if vector.any():
-            least, related = (fusion.cosine_of(worth, calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED))
-            found = nearest.nearest(connection, view, vector, wanted, least, related, filters)
-            found |= nearest.cosines_of(connection, view, vector, known.number, [n for n in chunks if n not in found])
-        return Near(found, calibration)
+        beside = self._beside if len(view.rows) >= WORTH_A_THREAD else None
+        nearness = None if beside is None else beside.submit(operator.matmul, view.rows, vector)
+        return Comparison(view, vector, known.number, self._calibration(known), nearness)
 
     def _calibration(self, known: vectors.Known) -> Calibration:
         found = self._own or known.calibration
@@ -147,7 +141,39 @@ class Sought:
     meaning: Meaning
     vector: "Vectors"
 
-    def near(
-        self, connection: sqlite3.Connection, brain: int, chunks: Sequence[int], wanted: int, filters: Filters
-    ) -> Near | None:
-        return self.meaning.near(connection, brain, self.vector, chunks, wanted, filters)
+    def compare(self, connection: sqlite3.Connection, brain: int) -> "Comparison | None":
+        return self.meaning.compare(connection, brain, self.vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How near a query is to each vector of a brain. For a large brain it is worked out beside the search for words."""
+
+    view: "View"
+    vector: "Vectors"
+    model: int
+    calibration: Calibration
+    begun: "Future[Vectors] | None"
+
+    def near(self, connection: sqlite3.Connection, chunks: Sequence[int], wanted: int, filters: Filters) -> Near:
+        """These chunks, and those that are nearest and meet the filters."""
+        from contract.platform.meaning import nearest
+
+        found: dict[int, float] = {}
+        if self.vector.any():
+            least, related = (
+                fusion.cosine_of(worth, self.calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED)
+            )
+            found = nearest.nearest(
+                connection, self.view, self.vector, self._nearness(), wanted, least, related, filters
+            )
+            others = [n for n in chunks if n not in found]
+            found |= nearest.cosines_of(connection, self.view, self.vector, self.model, others)
+        return Near(found, self.calibration)
+
+    def _nearness(self) -> "Vectors":
+        if self.begun is not None and not self.begun.cancel():
+            return self.begun.result()
+        # It is small, or every thread is busy with others.
+        nearness: Vectors = self.view.rows @ self.vector
+        return nearness

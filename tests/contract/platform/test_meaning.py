@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from contract.platform.convert import Converted
 from contract.platform.documents import Draft
 from contract.platform.ingest import Original
 from contract.platform.library import Operation
-from contract.platform.meaning import fusion, matrix, nearest, vectors
+from contract.platform.meaning import fusion, matrix, nearest, service, vectors
 from contract.platform.search import Folders, Found
 from contract.platform.sessions import Message
 from contract.platform.store import Store
@@ -302,6 +304,28 @@ def test_a_large_brain_whose_vectors_cannot_be_read_is_searched_by_words(
     assert store.search(brain, "hound", 5).method == "hybrid"
 
 
+@pytest.mark.parametrize("busy", [0, service.BESIDE])
+def test_a_large_brain_is_compared_beside_the_search_for_words_unless_all_threads_are_busy(
+    store: Store, brain: Brain, busy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = store.search(brain, "dog", 5)
+    compared: list[str] = []
+
+    def matmul(rows: Any, vector: Any) -> Any:
+        compared.append(threading.current_thread().name)
+        return rows @ vector
+
+    monkeypatch.setattr(service, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(service, "operator", SimpleNamespace(matmul=matmul))
+    assert store._meaning is not None
+    go_on = threading.Event()
+    others = [store._meaning._beside.submit(go_on.wait, 60) for _ in range(busy)]
+    assert store.search(brain, "dog", 5) == expected
+    go_on.set()
+    assert all(other.result() for other in others)
+    assert [name.startswith("compare") for name in compared] == ([] if busy else [True])
+
+
 def test_numbers_of_two_bytes_are_widened_as_numpy_does() -> None:
     every = np.arange(2**16, dtype="<u2").view("<f2")
     finite = every[np.isfinite(every)]
@@ -335,8 +359,9 @@ def test_a_reader_of_an_earlier_moment_is_not_confused_by_a_newer_matrix(store: 
         store.documents.delete(brain, "pets.md")
         store.documents.put(brain, "new.md", b"a puppy")
         assert paths(store.search(brain, "dog", 5)) == ["new.md"]
-        near = sought.near(connection, brain.n, [chunk], 5, ("", []))
-        assert near is not None
+        comparison = sought.compare(connection, brain.n)
+        assert comparison is not None
+        near = comparison.near(connection, [chunk], 5, ("", []))
         assert max(near.cosines.values(), default=0.0) < 0.1
 
 
