@@ -32,7 +32,7 @@ LETTERS: Final = [*map(chr, range(128)), "é", "\u0301", "’", "\u2028", "語",
 SUFFIXES: Final = ("", "\0", "\n\0", "!")
 
 # In small steps, so that what is exponential is caught before it takes for ever.
-SIZES: Final[tuple[int, ...]] = (*range(16, 33, 4), *(1 << n for n in range(6, 14)))
+SIZES: Final[tuple[int, ...]] = (*range(16, 33, 4), *(1 << n for n in range(6, 13, 2)))
 # What is linear is through the longest text in less.
 SUSPICIOUS: Final = 0.004
 
