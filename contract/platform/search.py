@@ -26,7 +26,8 @@ SORTS: Final[dict[str, Sort]] = {sort: sort for sort in get_args(Sort)}
 RANKED: Final = 6000
 # Terms this side of ranking cost a pass over all their rows; beyond these they hardly change the order.
 RERANKING_TERMS: Final = 6
-POOL: Final = 40
+# At least so many are scored that words have found, and so many that meaning has.
+POOL, NEAREST = 40, 20
 
 # BM25's own constants, with the length of a full chunk as the usual length.
 SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
@@ -124,7 +125,7 @@ def search(
     if comparison is None:
         hits = _scored(connection, brain, rows, terms)
         return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
-    near = comparison.near(connection, rows, max(POOL, 2 * top_k), filters)
+    near = comparison.near(connection, rows, max(NEAREST, 2 * top_k), filters)
     chunks = list(dict.fromkeys([*rows, *near.cosines]))
     hits = _worthwhile(_fused(_scored(connection, brain, chunks, terms), near))
     if sort == "recency":

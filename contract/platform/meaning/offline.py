@@ -6,7 +6,6 @@ loader asks a network for the tokenizer, and it brings in far more than is neede
 
 import json
 import math
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -71,41 +70,45 @@ class Lexicon:
         import numpy as np
 
         self._model, self._weights = tokenizer.model, weights
-        self._letters = {piece for piece in tokenizer.get_vocab() if len(piece) == 1}
+        pieces = tokenizer.get_vocab()
+        self._letters = {piece for piece in pieces if len(piece) == 1}
+        self._begins_word = np.zeros(len(weights), dtype=np.bool_)
+        self._begins_word[[number for piece, number in pieces.items() if piece.startswith(SPACE)]] = True
         # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
         # was never written to takes no room.
         self._rows = np.zeros(weights.shape, dtype=np.float32)
-        # Of the pieces whose row is made, whether a word begins with it.
-        self._begins_word: dict[int, bool] = {}
+        self._is_made = np.zeros(len(weights), dtype=np.bool_)
         self._kept: dict[str, bytes] = {}
 
     def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
         """For each text, which is given as words, the rows of all its pieces."""
         import numpy as np
 
-        # Each word is looked up once among the many that are kept, and then among those of these texts.
-        words = set[str]().union(*texts)
-        kept = zip(words, map(self._kept.get, words), strict=True)
-        pieces: dict[str, bytes] = {word: known for word, known in kept if known is not None}
-        if len(pieces) < len(words):
-            for new in _in_groups(word for word in words if word not in pieces):
-                pieces |= self._learn(new)
-        for text in texts:
-            numbers = np.frombuffer(b"".join(map(pieces.__getitem__, text)), dtype=np.int32)
-            yield self._rows.take(numbers, axis=0)
+        # Another thread may begin anew meanwhile.
+        known = self._kept.get
+        found = [list(map(known, text)) for text in texts]
+        new = {word for text, pieces in zip(texts, found, strict=True) for word in _without(text, pieces)}
+        learned: dict[str, bytes] = {}
+        for group in _in_groups(new):
+            learned |= self._learn(group)
+        for text, pieces in zip(texts, found, strict=True):
+            whole = [learned[word] if one is None else one for word, one in zip(text, pieces, strict=True)]
+            yield self._rows.take(np.frombuffer(b"".join(whole), dtype=np.int32), axis=0)
 
     def _learn(self, words: Sequence[str]) -> dict[str, bytes]:
         """All at once, in a third of the time that one after the other takes: no piece reaches over a space."""
+        import numpy as np
+
         readable = {word: text for word in words if (text := self._readable(word))}
         pieces = self._model.tokenize("".join(SPACE + text for text in readable.values()))
-        numbers = [piece.id for piece in pieces]
-        for piece in pieces if not self._begins_word.keys() >= set(numbers) else ():
-            if piece.id not in self._begins_word:
-                # Another thread may be doing the same, with the same result.
-                self._rows[piece.id] = self._weights[piece.id]
-                self._begins_word[piece.id] = piece.value.startswith(SPACE)
-        starts = [place for place, number in enumerate(numbers) if self._begins_word[number]]
-        encoded, ends = struct.pack(f"{len(numbers)}i", *numbers), [*starts, len(numbers)][1:]
+        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
+        unmade = numbers[~self._is_made[numbers]]
+        if len(unmade):
+            # Another thread may be doing the same, with the same result.
+            self._rows[unmade] = self._weights[unmade]
+            self._is_made[unmade] = True
+        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
+        encoded, ends = numbers.tobytes(), [*starts, len(numbers)][1:]
         learned = dict.fromkeys(words, b"")
         for word, start, end in zip(readable, starts, ends, strict=True):
             if not _is_no_word(word, end - start):
@@ -130,6 +133,12 @@ def _words(text: str) -> list[str]:
     if not beginning.isascii():
         beginning = beginning.encode(errors="replace").decode().replace(SPACE, " ")
     return beginning.split()
+
+
+def _without(text: Sequence[str], pieces: Sequence[bytes | None]) -> Iterator[str]:
+    """The words of a text whose pieces are not known."""
+    if None in pieces:
+        yield from (word for word, one in zip(text, pieces, strict=True) if one is None)
 
 
 def _in_groups(words: Iterable[str]) -> Iterator[list[str]]:
