@@ -6,7 +6,7 @@ from collections.abc import Callable
 # Four times as much takes four times as long where it is linear, and sixteen times where it is quadratic.
 GROWTH = 4
 # On a busy machine a run may seem slow by chance. What is slow is slow each time.
-ROUNDS = 6
+ROUNDS = 4
 
 
 def least_seconds(run: Callable[[], object], times: int = 3) -> float:
@@ -28,4 +28,4 @@ def is_linear(run: Callable[[int], object], size: int, *, unseen: float = 0.02) 
 
 
 def _ratio(run: Callable[[int], object], size: int) -> float:
-    return least_seconds(lambda: run(GROWTH * size)) / least_seconds(lambda: run(size))
+    return least_seconds(lambda: run(GROWTH * size), 2) / least_seconds(lambda: run(size), 2)

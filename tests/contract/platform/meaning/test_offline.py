@@ -123,7 +123,7 @@ def test_new_words_are_learned_a_few_at_a_time(letters: str) -> None:
 
     tokenizer = SimpleNamespace(model=SimpleNamespace(tokenize=tokenize), get_vocab=loaded.get_vocab)
     lexicon = Lexicon(cast(Tokenizer, tokenizer), offline._weights())
-    words = ["".join(word) for word in product(letters, repeat=6 if len(letters) > 3 else 10)]
+    words = ["".join(word) for word in product(letters, repeat=5 if len(letters) > 3 else 8)]
     assert len(list(lexicon.rows_of([words]))) == 1
     assert 0 < max(lengths) < 2 * offline.LEARNED_AT_ONCE
 
