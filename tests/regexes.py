@@ -108,7 +108,7 @@ def _add(
         return
     try:
         pattern, *flags = (
-            eval(compile(ast.Expression(node), place, "eval"), vars(module)) for node in _pattern_and_flags(call)
+            eval(compile(ast.Expression(node), "<pattern>", "eval"), vars(module)) for node in _pattern_and_flags(call)
         )
     except NameError:
         found.unread.append(f"{path.relative_to(ROOT)}: {ast.unparse(call)}")
