@@ -28,7 +28,7 @@ TENSOR: Final = "embedding.weight"
 KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times a chunk. What is longer is a text without spaces, of which the beginning says enough.
 LONGEST: Final = 8192
-# The tokenizer holds the interpreter meanwhile: other requests wait for so many characters, and no longer.
+# The tokenizer holds the interpreter's lock: other requests wait while so many characters are read.
 LEARNED_AT_ONCE: Final = 16_384
 # What the tokenizer has for a space. A piece begins with it where a word begins, and nowhere else.
 SPACE: Final = "\u2581"
@@ -84,10 +84,10 @@ class Lexicon:
         """For each text, which is given as words, the rows of all its pieces."""
         import numpy as np
 
-        # Another thread may begin anew meanwhile.
+        # Another thread may replace what is kept meanwhile.
         known = self._kept.get
         found = [list(map(known, text)) for text in texts]
-        new = {word for text, pieces in zip(texts, found, strict=True) for word in _without(text, pieces)}
+        new = {word for text, pieces in zip(texts, found, strict=True) for word in _unknown(text, pieces)}
         learned: dict[str, bytes] = {}
         for group in _in_groups(new):
             learned |= self._learn(group)
@@ -135,7 +135,7 @@ def _words(text: str) -> list[str]:
     return beginning.split()
 
 
-def _without(text: Sequence[str], pieces: Sequence[bytes | None]) -> Iterator[str]:
+def _unknown(text: Sequence[str], pieces: Sequence[bytes | None]) -> Iterator[str]:
     """The words of a text whose pieces are not known."""
     if None in pieces:
         yield from (word for word, one in zip(text, pieces, strict=True) if one is None)

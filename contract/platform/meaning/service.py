@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 ENOUGH: Final = 0.9
 # A service whose model hardly tells related texts from others is taken at its word, as if it were like most.
 LEAST_DIFFERENCE: Final = 0.05
-# So many vectors take longer than a millisecond. Neither numpy nor SQLite holds the interpreter meanwhile.
+# Comparing so many takes more than a millisecond. Neither numpy nor SQLite holds the interpreter's lock meanwhile.
 WORTH_A_THREAD: Final = 10_000
 BESIDE: Final = 2
 USUAL: Final = Calibration(unrelated=0.0, related=0.3)

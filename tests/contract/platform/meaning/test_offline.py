@@ -112,7 +112,7 @@ def test_letters_that_the_model_does_not_know_do_not_count(unknown: str) -> None
     assert np.array_equal(*EMBEDDER.embed([f"{unknown} soup{unknown} bowl", "soup bowl"]))
 
 
-@pytest.mark.parametrize("letters", ["abcdef", "éàü", "語言本", "a😀😁"])
+@pytest.mark.parametrize("letters", ["abcdef", "éàü", "語言本", "aé😀"])
 def test_new_words_are_learned_a_few_at_a_time(letters: str) -> None:
     lengths: list[int] = []
     loaded = offline._tokenizer()
