@@ -48,7 +48,7 @@ class Proxy:
 
     def start(self) -> None:
         self._thread.start()
-        if not self._ready.wait(10):
+        if not self._ready.wait(30):
             raise RuntimeError("the proxy did not start")
 
     def stop(self) -> None:

@@ -52,7 +52,7 @@ async def test_a_disconnect_closes_the_answer_stream(tmp_path: Path, era: Era) -
             async with http.stream("POST", served.url + "/mcp", **call) as response:
                 assert response.status_code == 200
                 assert await until(stream.started.wait)
-        assert await until(stream.closed.wait, 1), "the platform's stream was still open a second later"
+        assert await until(stream.closed.wait), "the platform's stream was still open"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -81,7 +81,7 @@ async def test_a_cancel_over_stdio_closes_the_answer_stream(tmp_path: Path, era:
             asking = asyncio.ensure_future(client.call_tool("memory_ask", {"query": "x", "brain": "main"}))
             assert await until(stream.started.wait)
             asking.cancel()
-            assert await until(stream.closed.wait, 1), "the platform's stream was still open a second later"
+            assert await until(stream.closed.wait), "the platform's stream was still open"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -196,11 +196,11 @@ def daemon() -> FakeDaemon:
 async def test_who_leaves_before_the_first_write_was_sent_leaves_nothing_behind(
     tmp_path: Path, daemon: FakeDaemon, transport: str, era: Era
 ) -> None:
-    held = Held(daemon.app(), "GET /v1/brains/main/documents/read", 5)
+    held = Held(daemon.app(), "GET /v1/brains/main/documents/read", 60)
     with listening(held) as upstream:
         async with caller(transport, era, tmp_path, upstream, "daemon") as begin:
             await leave_during(held, begin, "memory_remember", content="x", brain="main")
-            assert await until(held.given_up.wait, 1), "the platform's read was still open a second later"
+            assert await until(held.given_up.wait), "the platform's read was still open"
             # Whatever the gateway was still about to do comes before the answer to another call.
             await begin("memory_search", query="x", brain="main")
     assert [name for name in held.requests if name.startswith("PUT")] == []
@@ -211,11 +211,11 @@ async def test_who_leaves_before_the_first_write_was_sent_leaves_nothing_behind(
 async def test_a_read_is_closed_when_its_caller_leaves(
     tmp_path: Path, daemon: FakeDaemon, transport: str, era: Era
 ) -> None:
-    held = Held(daemon.app(), "POST /v1/brains/main/search", 5)
+    held = Held(daemon.app(), "POST /v1/brains/main/search", 60)
     with listening(held) as upstream:
         async with caller(transport, era, tmp_path, upstream, "daemon") as begin:
             await leave_during(held, begin, "memory_search", query="x", brain="main")
-            assert await until(held.given_up.wait, 1), "the platform's search was still open a second later"
+            assert await until(held.given_up.wait), "the platform's search was still open"
 
 
 @by_every_way_out
@@ -272,7 +272,7 @@ async def test_a_write_nobody_waits_for_is_given_so_long_and_no_longer(tmp_path:
         async with caller("http", "modern", tmp_path, upstream, "daemon") as begin:
             await leave_during(held, begin, "memory_remember", content="x", brain="main")
             assert not await until(held.given_up.wait, 2), "the write was not given its ten seconds"
-            assert await until(held.given_up.wait, 12), "a write that nobody waits for goes on"
+            assert await until(held.given_up.wait, 40), "a write that nobody waits for goes on"
 
 
 def _async(check: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:

@@ -199,7 +199,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
                 answer = messages_of(http.post(served.url, **raw_call("modern", "memory_remember", arguments)))[-1]
                 acknowledged.append(answer["result"]["structuredContent"]["path"])
             served.process.kill()
-            served.process.wait(10)
+            served.process.wait(30)
     with process(tmp_path) as served, httpx.Client() as http:
         search = raw_call("modern", "memory_search", {"query": "pelican", "top_k": 100})
         hits = messages_of(http.post(served.url, **search))[-1]["result"]["structuredContent"]["hits"]

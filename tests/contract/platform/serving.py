@@ -21,7 +21,7 @@ def served(app: ASGIApp) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not server.started:
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.01)

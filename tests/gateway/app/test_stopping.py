@@ -140,13 +140,13 @@ async def test_an_answer_goes_on_while_the_gateway_drains_and_is_then_cut(tmp_pa
                 progress, call = asyncio.Event(), raw_call(era, "memory_ask", ASK, "token")
                 response = await http.send(http.build_request("POST", served.url, **call), stream=True)
                 readers.append((progress, clients.create_task(told_until_the_end(response, progress))))
-                await asyncio.wait_for(progress.wait(), 10)
+                await asyncio.wait_for(progress.wait(), 30)
             served.process.send_signal(signal.SIGTERM)
             assert await refused(served.port, AT_ONCE_SECONDS), "a draining gateway still takes connections"
             for progress, _ in readers:
                 progress.clear()
             for progress, _ in readers:
-                await asyncio.wait_for(progress.wait(), 5)  # still streaming after the signal
+                await asyncio.wait_for(progress.wait(), 30)  # still streaming after the signal
             code = await ended(served.process, DRAINED_SECONDS)
         assert code == 0
         assert platform.stream.closed.is_set()

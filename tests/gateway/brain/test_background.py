@@ -68,7 +68,7 @@ async def test_jobs_of_two_names_run_side_by_side() -> None:
     background, one, other = Background(), Job(), Job()
     background.start("a", one)
     background.start("b", other)
-    await asyncio.wait_for(asyncio.gather(one.started.wait(), other.started.wait()), 5)
+    await asyncio.wait_for(asyncio.gather(one.started.wait(), other.started.wait()), 30)
     one.go.set()
     other.go.set()
     await background.drain(5)
@@ -130,7 +130,7 @@ async def test_a_job_that_was_stopped_before_it_began_leaves_nothing_behind() ->
 
 async def test_nothing_under_way_is_nothing_to_wait_for() -> None:
     background = Background()
-    await asyncio.wait_for(background.drain(60), 5)
+    await asyncio.wait_for(background.drain(60), 30)
     assert background._jobs == {}
 
 

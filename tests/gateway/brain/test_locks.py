@@ -43,5 +43,5 @@ async def test_a_failure_or_a_leave_lets_the_next_in() -> None:
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     assert (first.cancelled(), second.cancelled()) == (True, True)
-    async with asyncio.timeout(5), locks.alone("a"):
+    async with asyncio.timeout(30), locks.alone("a"):
         assert list(locks._held) == ["a"]

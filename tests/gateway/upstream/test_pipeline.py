@@ -439,7 +439,7 @@ async def test_leaving_a_read_closes_its_connection_at_once() -> None:
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), 30)
 
 
 async def test_leaving_a_write_closes_its_connection_too() -> None:
@@ -457,7 +457,7 @@ async def test_leaving_a_write_closes_its_connection_too() -> None:
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), 30)
 
 
 def transport_failures() -> list[type[httpx.TransportError]]:
@@ -791,4 +791,4 @@ async def test_however_a_caller_leaves_an_answer_its_connection_is_closed(leave:
             "failed": LookupError,
         }
         assert type(ended) is expected[leave]
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), 30)

@@ -212,7 +212,7 @@ async def test_whoever_leaves_ends_the_call() -> None:
                 assert await anext(pieces) == "Nine"
                 await pieces.aclose()
         assert logs[-1]["outcome"] == "left"
-        assert await asyncio.to_thread(model.is_left.wait, 5)
+        assert await asyncio.to_thread(model.is_left.wait, 30)
 
 
 async def test_how_the_last_call_with_our_own_key_ended_is_known() -> None:

@@ -27,7 +27,7 @@ FACT = {"facts": [{"kind": "identity", "sentence": HOME}]}
 def eventually(happened: Callable[[], object]) -> None:
     """Wait for something that another thread does, by looking."""
     ticks = threading.Event()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while not happened():
         assert time.monotonic() < until, "it never happened"
         ticks.wait(0.02)

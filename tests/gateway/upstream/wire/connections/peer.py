@@ -74,7 +74,7 @@ class Peer:
         return f"http://localhost:{self.port}"
 
     async def until(self, holds: Callable[["Peer"], bool]) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(30), self.changed:
             await self.changed.wait_for(lambda: holds(self))
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -262,7 +262,7 @@ async def stuck() -> AsyncIterator[tuple[Peer, asyncio.Event]]:
         except BaseException:
             over.set()
             raise
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             # The peer's own end is still there.
             while len(os.listdir("/dev/fd")) > before + 1:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
@@ -322,7 +322,7 @@ async def test_closing_the_client_waits_for_nobody_who_does_not_read() -> None:
         # More turns than parts: by then the system holds all that it can.
         for _ in range(1000):
             await asyncio.sleep(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await http.aclose()
             with pytest.raises(MAYBE_SENT):
                 await request
