@@ -18,7 +18,7 @@ _WARM_CALLS = 2_000
 _WARM_STREAMS = 100
 # A process that grows more than this between its warm state and the end is not flat.
 _FLAT = 1.05
-_OPEN = 2.0
+_OPEN = 1.2
 _STEPS = 6
 _MIB = 1024 * 1024
 
@@ -105,7 +105,7 @@ def _open_streams(sizes: Sizes, upstream: Contestant, workdir: Path) -> tuple[Ro
         "an open ask stream",
         f"{Spread.of(ours).median:.0f} KiB",
         ratio.text(),
-        f"≤ {_OPEN:.0f} × bare FastMCP's",
+        f"≤ {_OPEN} × bare FastMCP's",
         verdict(holds),
         "" if holds else "an httpx response, its connection and three generators are open besides",
     )

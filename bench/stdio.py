@@ -14,7 +14,7 @@ from bench.processes import ROOT, environment
 from bench.result import Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
 from bench.sizes import Sizes
 
-_BUDGET = 1.1
+_BUDGET = 0.5
 _TOKENS = {"memory": 2_500, "kv": 2_000, "team": 2_000, "being": 2_000, "memo": 2_000}
 _ANSWER_SECONDS = 30.0
 _IMPORT_RUNS = 3

@@ -20,8 +20,8 @@ from bench.wire import MODERN, WIRES, ToolCall, Wire, result
 
 _STAMP = re.compile(rb"@(\d{19})")
 _PROGRESS = b"notifications/progress"
-_FIRST_TOKEN_MS = 15.0
-_NOTIFICATIONS = 0.9
+_FIRST_TOKEN_MS = 1.0
+_NOTIFICATIONS = 1.5
 _STREAM_SECONDS = 60.0
 _TOGETHER = 8
 _AT_A_TIME = 50
