@@ -78,7 +78,7 @@ def _ran(name: str, sizes: Sizes) -> Ran:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m bench", description="Measure the budgets of the design, in one run.")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="within eight minutes on two cores (default)")
+    size.add_argument("--quick", action="store_true", help="within a quarter of an hour or so on two cores (default)")
     size.add_argument("--full", action="store_true", help="longer slices, 100,000 calls and 10,000 streams")
     parser.add_argument(
         "--only",

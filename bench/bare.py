@@ -1,6 +1,5 @@
 """What the gateway is compared with: FastMCP as shipped, parts of it, and the SDK below it. Each in its own process."""
 
-import argparse
 import asyncio
 import gc
 import os
@@ -8,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from fastmcp import Context, FastMCP
 from fastmcp.tools import ToolResult
 from mcp.server.context import ServerRequestContext
@@ -16,9 +14,8 @@ from mcp.server.lowlevel.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 from starlette.types import ASGIApp
 
-from bench import canned
+from bench import canned, serve
 
-_KIND = "BENCH_KIND"
 _FOREVER = 3600
 
 
@@ -130,36 +127,14 @@ KINDS = (*_FASTMCP, "low-level")
 
 
 def app() -> ASGIApp:
-    """The application of this process; its kind is in the environment, because workers are spawned."""
-    kind = os.environ[_KIND]
-    if kind == "low-level":
+    if serve.kind() == "low-level":
         return low_level_server().streamable_http_app(stateless_http=True)
-    return _FASTMCP[kind]().http_app(stateless_http=True)
-
-
-def _main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=[*KINDS, "stdio"])
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=1)
-    arguments = parser.parse_args()
-    if arguments.kind == "stdio":
-        echo_server().run(show_banner=False)
-        return
-    os.environ[_KIND] = arguments.kind
-    uvicorn.run(
-        "bench.bare:app",
-        factory=True,
-        host="127.0.0.1",
-        port=arguments.port,
-        workers=arguments.workers,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        log_level="warning",
-        access_log=False,
-    )
+    return _FASTMCP[serve.kind()]().http_app(stateless_http=True)
 
 
 if __name__ == "__main__":
-    _main()
+    told = serve.arguments([*KINDS, "stdio"])
+    if told.kind == "stdio":
+        echo_server().run(show_banner=False)
+    else:
+        serve.serve("bench.bare:app", told)

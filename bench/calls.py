@@ -1,152 +1,103 @@
-"""Calls a second and latency: a whole memory_search against an echo on bare FastMCP, on both wires."""
+"""Calls a second, CPU and latency: a whole memory_search beside what people would compare it with, on both wires."""
 
-import json
 import subprocess
-import sys
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import contestants, profile, wrk
-from bench.login import login
-from bench.processes import ROOT, Contestant, environment
-from bench.quiet import Quiet
+from bench import parts, profile, wrk
+from bench.contestants import ECHO, OPERATION, SEARCH, bare, floor, gateway, peer, platform
+from bench.login import Login, login
+from bench.processes import Contestant
+from bench.race import CLIENTS, MANY, ORDER, Entry, Figures, Key, Race
 from bench.result import Group, Row, Section, Spread, Unmeasured, Verdict, ratios, table, verdict
 from bench.sizes import Sizes
-from bench.wire import LEGACY, MODERN, WIRES, ToolCall, Wire
-from bench.wrk import Load, Slice
+from bench.wire import LEGACY, MODERN, WIRES, Wire
 
-CLIENTS = (1, 16, 64)
-_LADDER_CLIENTS = 16
-_PROBES = 3
-_FIGURES = ("per_second", "p50_ms", "p99_ms", "cpu_ms", "load_cores")
-_BUDGETS = {(MODERN, 1): 0.9, (MODERN, 16): 1.0, (MODERN, 64): 1.0} | {(LEGACY, clients): 0.8 for clients in CLIENTS}
-BARE, GATEWAY, PLATFORM = "bare FastMCP", "gateway", "platform, directly"
-BARE_JWT, GATEWAY_JWT = "bare FastMCP, JWT", "gateway, JWT"
-_LOW_LEVEL, _TUNED, _PAYLOAD = "low-level SDK", "tuned FastMCP", "tuned FastMCP, answer of a search"
-# Contestants that each do a little more than the one before: what they are, the wires and the numbers of clients.
-_LADDER = {
-    _LOW_LEVEL: ("low-level", WIRES, CLIENTS),
-    _TUNED: ("tuned", (MODERN,), (_LADDER_CLIENTS,)),
-    _PAYLOAD: ("payload", (MODERN,), (_LADDER_CLIENTS,)),
-}
+GATEWAY, GATEWAY_JWT = "gateway", "gateway, JWT"
+FLOOR, LOW_LEVEL = "floor", "low-level SDK, echo"
+BARE, BARE_JWT = "bare FastMCP, echo", "bare FastMCP, echo, JWT"
+TEN_LINES, OPENAPI, PROXY = "ten lines", "OpenAPI", "proxy, echo"
+PLATFORM = "platform, directly"
+_SIDE_BY_SIDE = (FLOOR, GATEWAY, GATEWAY_JWT, LOW_LEVEL, BARE, BARE_JWT, TEN_LINES, OPENAPI, PROXY)
+# Where a call takes many milliseconds, more clients would only wait longer.
+_FEW_CLIENTS = (1, MANY)
+_LEGEND = (
+    "Calls a second (CPU ms of one call; p99 ms), by the number of clients. Whole searches, each with its request to "
+    "the platform: *floor* is bare ASGI with aiohttp and a JSON library in native code, which checks nothing; *ten "
+    "lines* is a tool with FastMCP and httpx; *OpenAPI* is `FastMCP.from_openapi` of the contract. An *echo* returns "
+    "its argument: on package `mcp` alone, on FastMCP, and on FastMCP behind FastMCP's proxy."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One contestant on one wire at one number of clients, measured once a round."""
+class Budget:
+    """One figure of a contestant as a ratio to that of another, on each wire."""
 
-    name: str
-    contestant: Contestant
-    call: ToolCall | None
-    wire: Wire | None
+    what: str
+    figure: str
+    whose: str
+    reference: str
     clients: int
-    load: Load
-    slices: list[Slice] = field(default_factory=list)
+    limits: dict[Wire, float]
 
-    def check(self) -> None:
-        if self.call is None or self.wire is None:
-            contestants.check_platform(self.contestant)
-        else:
-            contestants.check(self.contestant, self.call, self.wire)
+    def holds(self, ratio: float, wire: Wire) -> bool:
+        return ratio >= self.limits[wire] if self._is_rate() else ratio <= self.limits[wire]
 
-    def figures(self, name: str) -> list[float]:
-        return [float(getattr(one, name)) for one in self.slices]
+    def limit(self, wire: Wire) -> str:
+        return f"{'≥' if self._is_rate() else '≤'} {self.limits[wire]} × {self.reference}"
+
+    def value(self, median: float) -> str:
+        return f"{median:,.0f} calls/s" if self._is_rate() else f"{brief(median)} ms"
+
+    def _is_rate(self) -> bool:
+        return self.figure == "per_second"
 
 
-class Field:
-    """All lanes of a run, and the failures of those that have none."""
-
-    def __init__(self, upstream: Contestant, workdir: Path, quiet: Quiet) -> None:
-        self.quiet = quiet
-        self._upstream = upstream
-        self._workdir = workdir
-        self.lanes: list[Lane] = []
-        self.failures: dict[tuple[str, Wire | None, int], str] = {}
-
-    def add(self, name: str, contestant: Contestant, call: ToolCall, wire: Wire, clients: int) -> None:
-        load = Load.of_call(call, wire, self._workdir)
-        self.lanes.append(Lane(name, contestant, call, wire, clients, load))
-
-    def add_platform(self, clients: int) -> None:
-        load = Load.of_get(contestants.SEARCH_PATH, self._workdir)
-        self.lanes.append(Lane(PLATFORM, self._upstream, None, None, clients, load))
-
-    def race(self, sizes: Sizes) -> None:
-        """Round after round, every lane in turn; each round begins with another one."""
-        for lane in self.lanes:
-            if lane.clients == _LADDER_CLIENTS:
-                self._guarded(lane, 1)
-                lane.slices.clear()
-        for n in range(sizes.rounds):
-            shift = n * len(self.lanes) // sizes.rounds
-            for lane in self.lanes[shift:] + self.lanes[:shift]:
-                # The platform answers so often that a second is plenty.
-                self._guarded(lane, 1 if lane.name == PLATFORM else sizes.slice_seconds)
-
-    def of(self, name: str, wire: Wire | None, clients: int) -> Lane:
-        key = (name, wire, clients)
-        if key in self.failures:
-            raise Unmeasured(self.failures[key])
-        return next(lane for lane in self.lanes if (lane.name, lane.wire, lane.clients) == key)
-
-    def _guarded(self, lane: Lane, seconds: int) -> None:
-        key = (lane.name, lane.wire, lane.clients)
-        if key in self.failures:
-            return
-        try:
-            lane.check()
-            lane.slices.append(self.quiet.take(lambda: self._measured(lane, seconds)))
-            lane.check()
-        except (Unmeasured, OSError, EOFError, subprocess.SubprocessError) as error:
-            self.failures[key] = str(error) or type(error).__name__
-
-    def _measured(self, lane: Lane, seconds: int) -> Slice:
-        before = contestants.counts(self._upstream)["search"]
-        measured = wrk.measure(lane.contestant, lane.load, lane.clients, seconds)
-        if lane.call is not None and lane.call.tool == contestants.SEARCH.tool:
-            # Every answer must have come from the platform: what was cancelled in flight may come on top.
-            asked = contestants.counts(self._upstream)["search"] - before
-            if not measured.requests <= asked <= measured.requests + lane.clients:
-                raise Unmeasured(f"{measured.requests} answers came from {asked} searches on the platform.")
-        return measured
+BUDGETS = (
+    Budget("`memory_search`", "per_second", GATEWAY, LOW_LEVEL, MANY, {MODERN: 1.0, LEGACY: 1.5}),
+    Budget("CPU of one `memory_search`", "cpu_ms", GATEWAY, FLOOR, MANY, dict.fromkeys(WIRES, 2.5)),
+    Budget("CPU of one `memory_search`, JWT", "cpu_ms", GATEWAY_JWT, GATEWAY, MANY, dict.fromkeys(WIRES, 1.15)),
+    Budget("p99 of `memory_search`", "p99_ms", GATEWAY, BARE, 64, dict.fromkeys(WIRES, 1.0)),
+)
 
 
 def measure(sizes: Sizes, workdir: Path) -> Section:
     wrk.require_wrk()
     with ExitStack() as stack:
-        upstream = stack.enter_context(contestants.platform(workdir))
-        served = stack.enter_context(contestants.gateway(upstream, workdir))
-        echo = stack.enter_context(contestants.bare("echo", workdir))
+        upstream = stack.enter_context(platform(workdir))
+        echo = stack.enter_context(bare("echo", workdir))
         caller = stack.enter_context(login(workdir))
-        served_jwt = stack.enter_context(contestants.gateway(upstream, workdir, login=caller))
-        echo_jwt = stack.enter_context(contestants.bare("guarded", workdir, login=caller))
-        race = Field(upstream, workdir, sizes.quiet)
-        for clients in CLIENTS:
-            for wire in WIRES:
-                race.add(BARE, echo, contestants.ECHO, wire, clients)
-                race.add(GATEWAY, served, contestants.SEARCH, wire, clients)
-                race.add(BARE_JWT, echo_jwt, replace(contestants.ECHO, token=caller.token), wire, clients)
-                race.add(GATEWAY_JWT, served_jwt, replace(contestants.SEARCH, token=caller.token), wire, clients)
-            race.add_platform(clients)
-        for name, (kind, wires, crowds) in _LADDER.items():
-            try:
-                contestant = stack.enter_context(contestants.bare(kind, workdir))
-            except Unmeasured as error:
-                race.failures |= {(name, wire, clients): str(error) for wire in wires for clients in crowds}
-                continue
-            for wire in wires:
-                for clients in crowds:
-                    race.add(name, contestant, contestants.ECHO, wire, clients)
-        race.race(sizes)
-        ladder = _ladder(race, upstream)
-    section = Section("Calls a second and latency")
-    for pair in ((GATEWAY, BARE), (GATEWAY_JWT, BARE_JWT)):
-        section.rows += [_row(race, pair, wire, clients) for wire in WIRES for clients in CLIENTS]
-    section.chart = _bars(race)
-    section.details = [_figures(race)]
-    section.causes = [ladder, _profile(workdir)]
-    return section
+        race = Race(upstream, workdir, sizes)
+        race.enter(_entries(upstream, echo, caller, workdir), stack)
+        race.run()
+        figures = race.figures
+        by_part = parts.by_part(figures, (LOW_LEVEL, BARE, GATEWAY), upstream, sizes.quiet)
+    return Section(
+        "Side by side",
+        rows=[row(figures, budget, wire) for budget in BUDGETS for wire in WIRES],
+        details=[_LEGEND, side_by_side(figures), _all(figures)],
+        causes=[by_part, _profile(workdir)],
+        chart=_bars(figures),
+    )
+
+
+def _entries(upstream: Contestant, echo: Contestant, caller: Login, workdir: Path) -> list[Entry]:
+    token = caller.token
+    return [
+        Entry(FLOOR, floor(upstream, workdir), SEARCH),
+        Entry(GATEWAY, gateway(upstream, workdir), SEARCH),
+        Entry(GATEWAY_JWT, gateway(upstream, workdir, login=caller), replace(SEARCH, token=token)),
+        Entry(LOW_LEVEL, bare("low-level", workdir), ECHO),
+        Entry(BARE, nullcontext(echo), ECHO),
+        Entry(BARE_JWT, bare("guarded", workdir, login=caller), replace(ECHO, token=token)),
+        Entry(TEN_LINES, peer("ten-lines", upstream, workdir), SEARCH),
+        Entry(OPENAPI, peer("openapi", upstream, workdir), OPERATION, clients=_FEW_CLIENTS, is_slow=True),
+        Entry(PROXY, peer("proxy", echo, workdir), ECHO, clients=_FEW_CLIENTS, is_slow=True),
+        Entry(parts.TUNED, bare("tuned", workdir), ECHO, wires=(MODERN,), clients=(MANY,)),
+        Entry(parts.PAYLOAD, bare("payload", workdir), ECHO, wires=(MODERN,), clients=(MANY,)),
+        Entry(PLATFORM, nullcontext(upstream), None, wires=(None,)),
+    ]
 
 
 def _profile(workdir: Path) -> str:
@@ -156,106 +107,60 @@ def _profile(workdir: Path) -> str:
         return f"By package: not measured. {error}"
 
 
-def _row(race: Field, pair: tuple[str, str], wire: Wire, clients: int) -> Row:
-    auth = ", JWT" if pair[0] == GATEWAY_JWT else ""
-    what = f"`memory_search`{auth}, {wire.version} wire, {clients} client{'s' if clients > 1 else ''}"
-    budget = _BUDGETS[wire, clients]
+def row(figures: Figures, budget: Budget, wire: Wire) -> Row:
+    what = f"{budget.what}, {wire.version} wire, {budget.clients} clients"
+    ours, theirs = (Key(name, wire, budget.clients) for name in (budget.whose, budget.reference))
     try:
-        ours, bare = (race.of(name, wire, clients) for name in pair)
+        ratio = ratios(figures.each(ours, budget.figure), figures.each(theirs, budget.figure))
     except Unmeasured as error:
-        return Row(what, "failed", "", f"≥ {budget} × bare FastMCP", Verdict.NOT_MEASURED, str(error))
-    ratio = ratios(ours.figures("per_second"), bare.figures("per_second"))
-    holds = ratio.median >= budget
-    measured = f"{Spread.of(ours.figures('per_second')).median:,.0f} calls/s"
-    remark = "" if holds else _blame(ours, bare)
-    return Row(what, measured, ratio.text(), f"≥ {budget} × bare FastMCP", verdict(holds), remark)
+        return Row(what, "failed", "", budget.limit(wire), Verdict.NOT_MEASURED, str(error))
+    measured, reference = (budget.value(figures.median(key, budget.figure)) for key in (ours, theirs))
+    holds = budget.holds(ratio.median, wire)
+    remark = "" if holds else f"{budget.reference}: {reference}; see *Where the time goes*"
+    return Row(what, measured, ratio.text(), budget.limit(wire), verdict(holds), remark)
 
 
-def _bars(race: Field) -> list[Group]:
-    """Calls a second side by side, as the chart shows them; nothing where a lane failed."""
+def side_by_side(figures: Figures) -> str:
+    columns = [(wire, clients) for wire in WIRES for clients in CLIENTS]
+    header = ["Who", *(f"{wire.version}: {clients}" for wire, clients in columns)]
+    lines = [[name, *(_cell(figures, name, *column) for column in columns)] for name in _SIDE_BY_SIDE]
+    return table(header, lines)
+
+
+def _cell(figures: Figures, name: str, wire: Wire, clients: int) -> str:
+    key = Key(name, wire, clients)
+    if key in figures.failures:
+        return wrk.NO_ANSWER if wrk.NO_ANSWER in figures.failures[key] else "failed"
+    if key not in figures.slices:
+        return "–"
+    rate, cpu, p99 = (figures.median(key, figure) for figure in ("per_second", "cpu_ms", "p99_ms"))
+    return f"{rate:,.0f} ({brief(cpu)}; {brief(p99)})"
+
+
+def brief(value: float) -> str:
+    """About three digits."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def _bars(figures: Figures) -> list[Group]:
+    """Calls a second side by side, as the chart shows them; no bar for who failed."""
     groups = []
     for wire in WIRES:
-        for clients in CLIENTS:
-            try:
-                lanes = [race.of(name, wire, clients) for name in (BARE, GATEWAY, BARE_JWT, GATEWAY_JWT)]
-            except Unmeasured:
-                continue
-            bars = {lane.name: Spread.of(lane.figures("per_second")).median for lane in lanes}
-            groups.append(Group(f"{clients} client{'s' if clients > 1 else ''}", wire.version, bars))
+        keys = [Key(name, wire, MANY) for name in _SIDE_BY_SIDE]
+        measured = [key for key in keys if key in figures.slices and key not in figures.failures]
+        bars = {key.who: figures.median(key, "per_second") for key in measured}
+        groups.append(Group(f"{MANY} clients, {wire.version} wire", bars))
     return groups
 
 
-def _blame(ours: Lane, bare: Lane) -> str:
-    cpu, bare_cpu = Spread.of(ours.figures("cpu_ms")).median, Spread.of(bare.figures("cpu_ms")).median
-    return f"CPU of one call {cpu:.2f} ms, bare {bare_cpu:.2f} ms; see *Where the time goes*"
-
-
-def _figures(race: Field) -> str:
+def _all(figures: Figures) -> str:
     lines = []
-    for lane in sorted(race.lanes, key=lambda lane: (lane.wire is not MODERN, lane.wire is not LEGACY, lane.clients)):
-        wire = lane.wire.version if lane.wire else "HTTP"
-        failure = race.failures.get((lane.name, lane.wire, lane.clients))
-        if failure is not None:
-            lines.append([wire, str(lane.clients), lane.name, f"failed: {failure}", "", "", "", ""])
+    for key in sorted(figures.slices | figures.failures, key=lambda key: (ORDER.index(key.wire), key.clients)):
+        who = [key.wire.version if key.wire else "HTTP", str(key.clients), key.who]
+        if key in figures.failures:
+            lines.append([*who, f"failed: {figures.failures[key]}", "", "", "", ""])
             continue
-        of = {
-            name: Spread.of(lane.figures(name)) for name in ("per_second", "p50_ms", "p99_ms", "cpu_ms", "load_cores")
-        }
-        lines.append(
-            [
-                wire,
-                str(lane.clients),
-                lane.name,
-                of["per_second"].text(0),
-                f"{of['p50_ms'].median:.2f}",
-                f"{of['p99_ms'].median:.2f}",
-                f"{of['cpu_ms'].median:.3f}",
-                f"{of['load_cores'].median:.2f}",
-            ]
-        )
+        rest = [figures.median(key, figure) for figure in ("p50_ms", "p99_ms", "cpu_ms", "load_cores")]
+        told = [f"{value:.{digits}f}" for value, digits in zip(rest, (2, 2, 3, 2), strict=True)]
+        lines.append([*who, Spread.of(figures.each(key, "per_second")).text(0), *told])
     return table(["Wire", "Clients", "Who", "calls/s", "p50 ms", "p99 ms", "CPU ms a call", "cores wrk took"], lines)
-
-
-def _ladder(race: Field, upstream: Contestant) -> str:
-    """Where the time goes, as differences between contestants that each do a little more."""
-    try:
-        cpu = {
-            name: Spread.of(race.of(name, MODERN, _LADDER_CLIENTS).figures("cpu_ms")).median
-            for name in (_LOW_LEVEL, BARE, _TUNED, _PAYLOAD, GATEWAY)
-        }
-        brain = Spread.of([race.quiet.take(lambda: _brain_alone(upstream)) for _ in range(_PROBES)]).median
-    except Unmeasured as error:
-        return f"CPU of one call by part: not measured. {error}"
-    rest = cpu[GATEWAY] - cpu[_PAYLOAD] - brain
-    shares = [
-        ("MCP, as the low-level SDK does it for an echo", cpu[_LOW_LEVEL]),
-        ("what FastMCP adds, without its hidden `tools/list` and with a frozen heap", cpu[_TUNED] - cpu[_LOW_LEVEL]),
-        ("the answer of a search instead of an echo's, in FastMCP and the SDK", cpu[_PAYLOAD] - cpu[_TUNED]),
-        ("the gateway's brain: chain, request, JSON, as measured alone", brain),
-        (
-            "the rest of the gateway: arguments, words, log line; and what parts cost more together than apart",
-            rest,
-        ),
-    ]
-    total = cpu[GATEWAY]
-    lines = [[what, f"{ms:.2f}", f"{ms / total:.0%}"] for what, ms in shares]
-    lines.append(["**one `memory_search`**", f"**{total:.2f}**", ""])
-    lines.append(["for comparison: an echo on bare FastMCP, hidden `tools/list` and all", f"{cpu[BARE]:.2f}", ""])
-    head = f"CPU of one call by part, at {_LADDER_CLIENTS} clients, {MODERN.version} wire."
-    return head + "\n\n" + table(["Part", "ms", "share"], lines)
-
-
-def _brain_alone(upstream: Contestant) -> float:
-    url = f"http://127.0.0.1:{upstream.port}"
-    command = ["bench.probe", "--url", url, "--clients", str(_LADDER_CLIENTS), "--seconds", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        env=environment({"FASTMCP_LOG_ENABLED": "false"}),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    if done.returncode:
-        raise Unmeasured(f"The gateway's brain failed alone: {done.stderr.decode().strip().splitlines()[-1:]}")
-    return float(json.loads(done.stdout)["cpu_ms"])

@@ -11,11 +11,14 @@ from bench.client import checked
 from bench.login import Login
 from bench.processes import ROOT, Contestant, running
 from bench.result import Unmeasured
+from bench.serve import PLATFORM_URL, PROXIED_URL
 from bench.upstream import COUNTS_PATH
-from bench.wire import ToolCall, Wire, get, result
+from bench.wire import PATH, ToolCall, Wire, get, result
 
 ECHO = ToolCall("echo", {"text": canned.QUERY})
 SEARCH = ToolCall("memory_search", {"query": canned.QUERY, "brain": "main"})
+# As FastMCP names it that makes tools of the contract.
+OPERATION = ToolCall("search", {"q": canned.QUERY, "brain": "main"})
 SEARCH_PATH = f"/v1/brains/main/search?q={quote(canned.QUERY)}&top_k=10"
 
 
@@ -29,6 +32,16 @@ def bare(kind: str, workdir: Path, workers: int = 1, login: Login | None = None)
     return running(f"bare {kind}", ["bench.bare", kind, "--workers", str(workers)], workdir, env=env)
 
 
+def floor(upstream: Contestant, workdir: Path) -> AbstractContextManager[Contestant]:
+    return running("floor", ["bench.floor", "floor"], workdir, env={PLATFORM_URL: upstream.url})
+
+
+def peer(kind: str, behind: Contestant, workdir: Path) -> AbstractContextManager[Contestant]:
+    """What people would write instead, in front of the platform or, as a proxy, of another server."""
+    env = {PLATFORM_URL: behind.url, PROXIED_URL: behind.url + PATH}
+    return running(f"peer {kind}", ["bench.peers", kind], workdir, env=env)
+
+
 def platform(workdir: Path) -> AbstractContextManager[Contestant]:
     return running("instant platform", ["bench.upstream"], workdir)
 
@@ -36,9 +49,14 @@ def platform(workdir: Path) -> AbstractContextManager[Contestant]:
 def gateway(
     upstream: Contestant, workdir: Path, workers: int = 1, login: Login | None = None, tree: Path = ROOT
 ) -> AbstractContextManager[Contestant]:
-    platform = {"BRAINS_UPSTREAM_URL": f"http://127.0.0.1:{upstream.port}", "BRAINS_DIALECT": "platform"}
+    platform = {"BRAINS_UPSTREAM_URL": upstream.url, "BRAINS_DIALECT": "platform"}
     env = {**platform, "BRAINS_LOG_FORMAT": "json", **(login.gateway_settings() if login else {})}
     return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env, tree=tree)
+
+
+def is_search(call: ToolCall) -> bool:
+    """Whether the platform is asked for each answer."""
+    return call.tool in (SEARCH.tool, OPERATION.tool)
 
 
 def counts(upstream: Contestant) -> dict[str, int]:
@@ -60,7 +78,7 @@ def check(contestant: Contestant, call: ToolCall, wire: Wire) -> None:
     except ValueError:
         raise Unmeasured(f"{contestant.name} answered {call.tool} with an error: {body[:200]!r}") from None
     text = str(found["content"][0]["text"])
-    if call.tool == SEARCH.tool:
+    if is_search(call):
         right = (
             found["structuredContent"] == canned.search_result() and canned.search_result()["hits"][0]["path"] in text
         )

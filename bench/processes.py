@@ -40,6 +40,10 @@ class Contestant:
     process: subprocess.Popen[bytes]
     stderr: Path
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def cpu_seconds(self) -> float:
         """CPU time of the process and all below it so far."""
         return sum(_cpu_seconds(pid) for pid in family(self.process.pid))

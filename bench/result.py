@@ -30,10 +30,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Bars side by side in the chart, by whose they are."""
+    """Bars together in the chart, by whose they are."""
 
     label: str
-    under: str
     bars: dict[str, float]
 
 

@@ -21,6 +21,7 @@ done = function(summary, latency, requests)
 end
 """
 _KINDS_OF_ERROR = ("connect", "read", "write", "status", "timeout")
+NO_ANSWER = "no answer"
 INSTALL = "wrk is missing: install it with `apt-get install wrk` (Debian and Ubuntu)."
 
 
@@ -84,7 +85,7 @@ def measure(contestant: Contestant, load: Load, clients: int, seconds: int) -> S
     requests, duration, p50, p99, *errors = (int(word) for word in line.split()[1:])
     if any(errors) or not requests:
         counted = ", ".join(f"{n} {kind}" for kind, n in zip(_KINDS_OF_ERROR, errors, strict=True) if n)
-        raise Unmeasured(f"{contestant.name} at {clients} clients: {counted or 'no answer'} of {requests} answers.")
+        raise Unmeasured(f"{contestant.name} at {clients} clients: {counted or NO_ANSWER} of {requests} answers.")
     taken = (load_after.children_user + load_after.children_system) - (
         load_before.children_user + load_before.children_system
     )

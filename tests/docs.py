@@ -113,12 +113,19 @@ def speed_table() -> str:
     return "\n".join([f"{when}: {budgets[0]}", "", *rows])
 
 
+def side_by_side_table() -> str:
+    """The gateway beside what people would compare it with, as last measured."""
+    page = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    return "\n\n".join(re.findall(r"^## Side by side\n\n(.+?\n\n(?:\|.+\n)+)", page, re.MULTILINE)).rstrip()
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "settings": settings_table,
     "errors": errors_table,
     "surfaces": surfaces_table,
     "routes": routes_table,
     "conformance": conformance_table,
+    "side by side": side_by_side_table,
     "speed": speed_table,
     "seeds": totals_table,
     "gaps": gaps_table,

@@ -9,16 +9,18 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import __main__ as command
-from bench import canned, chart, contestants, report, wrk
+from bench import calls, canned, chart, contestants, report, wrk
 from bench.before import Side, told
 from bench.client import checked
 from bench.corpus import CHUNKS_PER_DOCUMENT, WORDS_PER_CHUNK, Corpus
 from bench.login import login
+from bench.race import Figures, Key
 from bench.report import Ran
 from bench.result import Group, Row, Section, Spread, Unmeasured, Verdict, percentile, ratios
 from bench.sizes import QUICK, Sizes
 from bench.streams import run, streamed
-from bench.wire import LEGACY, MODERN, get, result
+from bench.wire import LEGACY, MODERN, WIRES, Wire, get, result
+from bench.wrk import Slice
 
 
 def test_a_ratio_is_taken_round_by_round() -> None:
@@ -121,19 +123,88 @@ def test_the_page_says_who_disturbed_the_run() -> None:
     assert "calls 30%" in report.page([], [disturbed])
 
 
-def test_the_chart_has_a_bar_for_every_figure_as_high_as_it_is() -> None:
-    groups = [Group("1 client", "a wire", {"bare": 200, "gateway": 400}), Group("16 clients", "a wire", {"bare": 300})]
+def test_the_chart_has_a_bar_for_every_figure_as_long_as_it_is() -> None:
+    groups = [Group("1 client", {"bare": 200, "gateway": 400}), Group("16 clients", {"bare": 300})]
     drawn = ElementTree.fromstring(chart.svg(groups, "Calls & answers", "a machine"))
-    titled = [(rect.findtext("{*}title"), rect.get("height", "")) for rect in drawn.findall(".//{*}rect")]
-    bars = {title: float(height) for title, height in titled if title}
+    bars = {rect.findtext("{*}title"): float(rect.get("width", "")) for rect in drawn.findall(".//{*}rect")}
     assert list(bars) == [
-        "bare, 1 client, a wire: 200 calls a second",
-        "gateway, 1 client, a wire: 400 calls a second",
-        "bare, 16 clients, a wire: 300 calls a second",
+        "bare, 1 client: 200 calls a second",
+        "gateway, 1 client: 400 calls a second",
+        "bare, 16 clients: 300 calls a second",
     ]
     low, high, middle = bars.values()
     assert low * 2 == pytest.approx(high)
     assert middle == pytest.approx((low + high) / 2)
+
+
+def slices(per_second: float, cpu_ms: float, p99_ms: float, rounds: int = 3) -> list[Slice]:
+    return [Slice(100, per_second, p99_ms / 2, p99_ms, cpu_ms, 0.1)] * rounds
+
+
+@pytest.mark.parametrize(
+    ("wire", "rate", "expected"),
+    [(MODERN, 500.0, Verdict.MET), (MODERN, 499.0, Verdict.NOT_MET), (LEGACY, 749.0, Verdict.NOT_MET)],
+)
+def test_a_rate_must_reach_its_budget(wire: Wire, rate: float, expected: Verdict) -> None:
+    gateway, sdk = Key(calls.GATEWAY, wire, 16), Key(calls.LOW_LEVEL, wire, 16)
+    figures = Figures({gateway: slices(rate, 2, 50), sdk: slices(500, 1, 40)})
+    row = calls.row(figures, calls.BUDGETS[0], wire)
+    assert (row.verdict, row.measured) == (expected, f"{rate:.0f} calls/s")
+    assert ("low-level SDK, echo: 500 calls/s" in row.remark) is (expected is Verdict.NOT_MET)
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [(2.5, Verdict.MET), (2.6, Verdict.NOT_MET)])
+def test_cpu_must_stay_within_its_budget(cpu: float, expected: Verdict) -> None:
+    gateway, floor = Key(calls.GATEWAY, MODERN, 16), Key(calls.FLOOR, MODERN, 16)
+    figures = Figures({gateway: slices(400, cpu, 50), floor: slices(1000, 1, 9)})
+    row = calls.row(figures, calls.BUDGETS[1], MODERN)
+    assert (row.verdict, row.budget) == (expected, "≤ 2.5 × floor")
+
+
+def test_a_budget_whose_reference_failed_is_not_measured() -> None:
+    figures = Figures({Key(calls.GATEWAY, MODERN, 16): slices(400, 2, 50)})
+    assert calls.row(figures, calls.BUDGETS[0], MODERN).verdict is Verdict.NOT_MEASURED
+    figures.failures[Key(calls.LOW_LEVEL, MODERN, 16)] = "It fell over."
+    assert calls.row(figures, calls.BUDGETS[0], MODERN).remark == "It fell over."
+
+
+def test_contestants_stand_side_by_side_and_who_did_not_answer_is_shown_as_such() -> None:
+    figures = Figures(
+        {Key(calls.GATEWAY, MODERN, 1): slices(1321, 0.71, 7), Key(calls.PROXY, LEGACY, 1): slices(19, 47.2, 1065)},
+        {Key(calls.PROXY, MODERN, 16): "no answer of 0 answers.", Key(calls.FLOOR, MODERN, 64): "It fell over."},
+    )
+    told = calls.side_by_side(figures).splitlines()
+    assert told[0].startswith("| Who | 2026-07-28: 1 | 2026-07-28: 16 | 2026-07-28: 64 | 2025-11-25: 1 |")
+    assert "| gateway | 1,321 (0.71; 7.00) | – | – | – | – | – |" in told
+    assert "| proxy, echo | – | no answer | – | 19 (47.2; 1,065) | – | – |" in told
+    assert "| floor | – | – | failed | – | – | – |" in told
+
+
+@pytest.mark.slow
+def test_the_floor_answers_as_the_gateway_does(tmp_path: Path) -> None:
+    with (
+        contestants.platform(tmp_path) as platform,
+        contestants.gateway(platform, tmp_path) as gateway,
+        contestants.floor(platform, tmp_path) as floor,
+    ):
+        for wire in WIRES:
+            request = contestants.SEARCH.request(wire)
+            theirs, ours = (result(run(checked(one.port, request))) for one in (floor, gateway))
+            assert theirs | {"_meta": None} == ours | {"_meta": None}
+
+
+@pytest.mark.slow
+def test_what_people_would_write_instead_answers_on_both_wires(tmp_path: Path) -> None:
+    with contestants.platform(tmp_path) as platform, contestants.bare("echo", tmp_path) as echo:
+        for kind, behind, call in (
+            ("ten-lines", platform, contestants.SEARCH),
+            ("openapi", platform, contestants.OPERATION),
+            ("proxy", echo, contestants.ECHO),
+        ):
+            with contestants.peer(kind, behind, tmp_path) as peer:
+                for wire in WIRES:
+                    contestants.check(peer, call, wire)
+        assert contestants.counts(platform)["search"] == 4
 
 
 @pytest.mark.slow
