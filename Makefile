@@ -17,7 +17,7 @@ INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modul
   $(patsubst $(FRAMEWORKS)/requirements/%.txt,.frameworks/%/.installed,$(wildcard $(FRAMEWORKS)/requirements/*.txt))
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run set-up-peers quick test test-all test-peers test-frameworks nightly coverage check format bench proof clean
+.PHONY: help run set-up-peers quick test test-all test-peers test-twice test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,10 @@ test: $(STAMP) ## Set up, then run what a change should pass, in five minutes
 
 test-all: $(STAMP) ## Every test that needs Python alone, in a quarter of an hour or so
 	@TIER=all $(TIERED) $(ARGS)
+
+test-twice: set-up-peers ## make test and the conformance suite, with each call answered by the direct path and by FastMCP
+	@TIER=test TWICE=1 $(TIERED) $(ARGS)
+	@TWICE=1 $(PYTEST) $(PEERS)/test_conformance.py
 
 set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
 

@@ -18,6 +18,7 @@ from tests.tiers import pytest_collection as pytest_collection
 from tests.tiers import pytest_collection_finish as pytest_collection_finish
 from tests.tiers import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.tiers import pytest_ignore_collect as pytest_ignore_collect
+from tests.twin import Log, answered_twice
 
 # Of every property, so many examples; those that say a number themselves say it by tier too. That examples are made
 # slowly says that the machine has much else to do.
@@ -64,6 +65,24 @@ def _schemas_checked_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Draft202012Validator, "check_schema", check_once)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _twins() -> Iterator[Log | None]:
+    """With TWICE in the environment, every call is answered by both paths, whatever is tested."""
+    if not os.environ.get("TWICE"):
+        yield None
+        return
+    with pytest.MonkeyPatch.context() as patch, answered_twice(patch) as log:
+        yield log
+
+
+@pytest.fixture(autouse=True)
+def _no_difference(_twins: Log | None) -> Iterator[None]:
+    yield
+    if _twins is not None:
+        told, _twins.differences[:] = list(_twins.differences), []
+        assert told == []
 
 
 @pytest.fixture

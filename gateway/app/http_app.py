@@ -36,7 +36,7 @@ def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
                 if leaving is not None:
                     leaving.cancel()
 
-    options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings))
+    options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings), direct=settings.direct == "on")
     mounts = {
         surface.name: Mount(gateway.server(surface), surface.brain_parameter, surface.unauthorized)
         for surface in gateway.surfaces()

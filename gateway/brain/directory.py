@@ -23,6 +23,8 @@ _BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
     )
 )
 # What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
+# A pair: `dict | list` takes twice as long to ask for, and this is asked of every value of every answer.
+_HOLDERS = (dict, list)
 _NOT_THE_PLATFORMS = frozenset({"metadata", "front_matter", "frontMatter", "frontmatter"})
 _LISTING = "items"
 
@@ -272,13 +274,13 @@ def _brains_named(answer: JsonValue) -> Iterator[str]:
     while held:
         part = held.pop()
         if isinstance(part, list):
-            held += [inner for inner in part if isinstance(inner, dict | list)]
+            held += [inner for inner in part if isinstance(inner, _HOLDERS)]
             continue
         if not _BRAIN_KEYS.isdisjoint(part):
             for said in (part[key] for key in part if key in _BRAIN_KEYS):
                 refs = [said.get("id"), said.get("slug")] if isinstance(said, dict) else [said]
                 yield from (str(ref) for ref in refs if ref)
-        held += [v for key, v in part.items() if isinstance(v, dict | list) and key not in _NOT_THE_PLATFORMS]
+        held += [v for key, v in part.items() if isinstance(v, _HOLDERS) and key not in _NOT_THE_PLATFORMS]
 
 
 def _is(brain: JsonObject, ref: str) -> bool:

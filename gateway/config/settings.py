@@ -203,6 +203,9 @@ class Settings(BaseSettings):
     stored_per_minute: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024 * 1024, description="Bytes that one caller may store in a minute."
     )
+    direct: Literal["on", "off"] = Field(
+        "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."
+    )
     max_bodies: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024 * 1024, description="Bytes of request bodies in memory at once, half of them for one caller."
     )
@@ -244,7 +247,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope", "full_text"),
+        *("surface", "write_scope", "full_text", "direct"),
         mode="before",
     )
     @classmethod

@@ -16,11 +16,12 @@ from gateway.http.admission import Admission
 from gateway.http.auth.access import RECHECK_SECONDS, Access, Resource
 from gateway.http.auth.inbound import Inbound
 from gateway.http.auth.stepup import StepUp
+from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
 from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
-from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap, name_known_revision
+from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
 
 _MCP_PATH: Final = "/mcp"
 
@@ -33,6 +34,8 @@ class HttpOptions:
     max_bodies: int = 256 * 1024 * 1024
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    direct: bool = True
+    """Whether calls are answered past FastMCP. Where its spans are collected, none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,9 @@ def endpoint(
             yield
 
     # The innermost first. A request goes through them from the last line to the first.
-    app: ASGIApp = Mounts(apps, mounts, Starlette(lifespan=lifespan))
+    is_direct = options.direct and not is_traced()
+    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in apps.items()}
+    app: ASGIApp = Mounts(served, mounts, Starlette(lifespan=lifespan))
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)
     told = {name: mount.unauthorized for name, mount in mounts.items()}

@@ -5,9 +5,10 @@ The versions are bounded in `pyproject.toml`: a newer one is tried before it is 
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anyio import create_memory_object_stream, create_task_group
 from fastmcp import FastMCP
@@ -15,16 +16,31 @@ from fastmcp.server.context import Context
 from fastmcp.server.http import HostOriginGuardMiddleware, StreamableHTTPASGIApp
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
+from mcp.server.connection import Connection
 from mcp.server.request_state import RequestStateSecurity
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    DEFAULT_NEGOTIATED_VERSION,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+    ClientCapabilities,
+    InputRequiredResult,
+    JSONRPCRequest,
+    methods,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
-from gateway.mcp.request import check_progress_token, current_caller
+from gateway.mcp.request import INCOMING, ReadByFastMCP, check_progress_token, current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
+from gateway.operations.table import JsonObject
 
 # A revision that MemoAI's clients name and nobody has published. The newest one that is older does.
 _REVISIONS: Final = {b"2025-11-05": b"2025-06-18"}
@@ -49,10 +65,12 @@ class Server(FastMCP):
         What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
         """
         tool = self.surface_tools.get(name)
-        if tool is None or version is not None:
-            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
         async with Context(fastmcp=self) as context:
-            check_progress_token(context)
+            incoming = ReadByFastMCP(context)
+            INCOMING.set(incoming)
+            if tool is None or version is not None:
+                return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
+            check_progress_token(incoming.meta)
             said = await tool.call(arguments or {})
         return said.as_json() if isinstance(said, Result) else said
 
@@ -80,6 +98,11 @@ def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: R
     mcp._mcp_server.run = partial(_run, mcp._mcp_server.run)  # type: ignore[method-assign]  # the same, and more patient
     surface.add_to(mcp)
     return mcp
+
+
+def server_info_of(mcp: FastMCP) -> JsonObject:
+    """What the newer wire has in `_meta` of each result."""
+    return {SERVER_INFO_META_KEY: mcp._mcp_server.server_info_stamp}
 
 
 async def _run(
@@ -111,6 +134,11 @@ def _requested(message: Any) -> str | None:
     return request.method if isinstance(request, JSONRPCRequest) else None
 
 
+def is_traced() -> bool:
+    """Whether somebody collects the spans that FastMCP makes of each call."""
+    return not isinstance(get_tracer_provider(), ProxyTracerProvider)
+
+
 def http_app_of(mcp: FastMCP, path: str) -> Starlette:
     """A server over Streamable HTTP, without sessions."""
     # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
@@ -121,6 +149,81 @@ def http_app_of(mcp: FastMCP, path: str) -> Starlette:
 def name_known_revision(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of a request, of a revision that the SDK knows: it refuses all others."""
     return [(name, _REVISIONS.get(value, value) if name == _REVISION_HEADER else value) for name, value in headers]
+
+
+class Client(NamedTuple):
+    """What a client says of itself."""
+
+    name: str | None = None
+    capabilities: ClientCapabilities | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A revision of the protocol, as far as a tool call needs it."""
+
+    revision: str
+    is_modern: bool
+    fields: frozenset[str]
+    """What a result has there; the rest of ours is left out."""
+
+    def result(self, said: JsonObject) -> JsonObject:
+        return {name: value for name, value in said.items() if name in self.fields}
+
+    def question(self, said: InputRequiredResult) -> JsonObject:
+        told = said.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return methods.serialize_server_result(_CALL, self.revision, told)
+
+
+def _wire(revision: str) -> Wire:
+    everything = Result("", {}).as_json()
+    fields = methods.serialize_server_result(_CALL, revision, everything).keys() & everything.keys()
+    return Wire(revision, revision in MODERN_PROTOCOL_VERSIONS, frozenset(fields))
+
+
+_CALL: Final = "tools/call"
+_WIRES: Final[Mapping[str | None, Wire]] = {
+    **{revision: _wire(revision) for revision in (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)},
+    None: _wire(DEFAULT_NEGOTIATED_VERSION),
+}
+# Of a client, all calls say the same.
+_CLIENTS: Final[dict[str, Client | None]] = {}
+_MOST_CLIENTS, _LONGEST_CLIENT = 256, 2048
+
+
+def wire_of(revision: str | None) -> Wire | None:
+    """The wire that a request is on, by its header; None for what the SDK must say something about."""
+    return _WIRES.get(revision)
+
+
+def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
+    """What `_meta` says of the client; None if the SDK would find fault with it, or it says more than we understand."""
+    if not wire.is_modern:
+        return None if envelope else Client()
+    said = repr(envelope)
+    if len(said) > _LONGEST_CLIENT:
+        return None
+    if said not in _CLIENTS:
+        if len(_CLIENTS) >= _MOST_CLIENTS:
+            _CLIENTS.clear()
+        _CLIENTS[said] = _checked_client(wire, envelope)
+    return _CLIENTS[said]
+
+
+def _checked_client(wire: Wire, envelope: JsonObject) -> Client | None:
+    if envelope.get(PROTOCOL_VERSION_META_KEY) != wire.revision or CLIENT_CAPABILITIES_META_KEY not in envelope:
+        return None
+    if not envelope.keys() <= {PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY}:
+        return None
+    try:
+        methods.validate_client_request(_CALL, wire.revision, {"name": "", "_meta": envelope})
+    except ValidationError:
+        return None
+    known = Connection.from_envelope(
+        wire.revision, envelope.get(CLIENT_INFO_META_KEY), envelope[CLIENT_CAPABILITIES_META_KEY]
+    )
+    name = None if known.client_params is None else known.client_params.client_info.name
+    return Client(name, known.client_capabilities)
 
 
 class HostOriginGuard(HostOriginGuardMiddleware):

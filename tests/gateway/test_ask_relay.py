@@ -19,6 +19,7 @@ from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from gateway.http import direct
 from tests.gateway.test_processes import process
 from tests.served import Era, listening, messages_of, raw_call, serving
 from tests.upstreams import Scripted
@@ -159,11 +160,13 @@ class Thoughtful:
 
 
 @asynccontextmanager
-async def streamed(tmp_path: Path, era: Era, platform: Thoughtful, token: str | None) -> AsyncIterator[httpx.Response]:
+async def streamed(
+    tmp_path: Path, era: Era, platform: Thoughtful, token: str | None, path: str
+) -> AsyncIterator[httpx.Response]:
     scripted = Scripted({"POST /v1/brains/main/ask": platform})
     with (
         listening(scripted.app()) as upstream,
-        serving(tmp_path, None, upstream_url=upstream, dialect="platform") as served,
+        serving(tmp_path, None, upstream_url=upstream, dialect="platform", direct=path) as served,
     ):
         async with httpx.AsyncClient(timeout=30) as http:
             call = raw_call(era, "memory_ask", ASK, token)
@@ -173,14 +176,16 @@ async def streamed(tmp_path: Path, era: Era, platform: Thoughtful, token: str | 
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("token", ["token", None])
+@pytest.mark.parametrize("direct_path", ["on", "off"])
 async def test_comments_flow_while_the_platform_thinks(
-    tmp_path: Path, era: Era, token: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, era: Era, token: str | None, direct_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no proxy takes the silence for an end. In use they come every 15 seconds."""
     monkeypatch.setattr(modern, "_SSE_PING_INTERVAL", 0.2)
     monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", 0.2)
+    monkeypatch.setattr(direct, "KEEP_ALIVE_SECONDS", 0.2)
     platform = Thoughtful()
-    async with streamed(tmp_path, era, platform, token) as response:
+    async with streamed(tmp_path, era, platform, token, direct_path) as response:
         lines = response.aiter_lines()
         assert "no-transform" in response.headers["cache-control"]
         assert response.headers["x-accel-buffering"] == "no", "or nginx would gather the answer before it passes it on"

@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import PurePath
 
-from fastmcp.server.dependencies import get_context
-
 from gateway.mcp.bounds import bounded, left_out_note, more
-from gateway.mcp.request import idempotency_key
+from gateway.mcp.request import INCOMING, idempotency_key
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Surface
 from gateway.mcp.tool import Use, tool
@@ -141,14 +139,13 @@ class Memory(Surface):
 
     @tool(schema.ASK, Use("ask"))
     async def ask(self, args: schema.AskInput, call: Call) -> Result:
-        session, answer = get_context().session, Answer()
+        incoming, answer = INCOMING.get(), Answer()
         query = {"query": args.query, "top_k": args.top_k}
         try:
             async with WaitTimer() as timer, aclosing(self._brain.ask(call, args.brain, query)) as frames:
                 async for frame in frames:
                     if (delta := answer.take(frame)) is not None:
-                        # The session's own method: integers stay integers, and it is silent without a token.
-                        await send_within_time(session.report_progress(len(answer.deltas) - 1, message=delta), timer)
+                        await send_within_time(incoming.report(len(answer.deltas) - 1, delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
         told = _with_brain_note(text.answered(answer.text, answer.citations, answer.origins), call)

@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_context
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types import ClientCapabilities, ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from gateway.mcp.request import INCOMING
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.team import text as text
@@ -28,26 +27,25 @@ async def asked_scope(
     Raises:
         GatewayError: validation_error, with the scopes there are, where nobody can be asked, or nobody chose.
     """
-    context = get_context()
-    if (answer := (context.input_responses or {}).get(_QUESTION)) is not None:
+    incoming = INCOMING.get()
+    if (answer := (incoming.input_responses or {}).get(_QUESTION)) is not None:
         return await _take_answer(answer if isinstance(answer, ElicitResult) else None, choices, may_begin)
     offered = list(await choices())
-    if not _takes_questions(context):
+    if not _takes_questions(incoming.capabilities):
         raise unnamed(offered, may_begin)
     form = ElicitRequestFormParams(message=text.which_scope(content), requested_schema=_form(offered[:_MOST_CHOICES]))
-    if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if incoming.revision in MODERN_PROTOCOL_VERSIONS:
         return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=form)})
     try:
-        result = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+        result = await incoming.elicit(form.message, form.requested_schema)
     except (MCPError, ValidationError):
         # No way to the client, or no answer from it that could be one.
         raise unnamed(offered, may_begin) from None
     return await _take_answer(result, choices, may_begin)
 
 
-def _takes_questions(context: Context) -> bool:
+def _takes_questions(capabilities: ClientCapabilities | None) -> bool:
     """Whether the client said that it shows forms. One that names no kind of question means them."""
-    capabilities = context.session.client_capabilities
     said = None if capabilities is None else capabilities.elicitation
     return said is not None and (said.form is not None or said.url is None)
 

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from fastmcp import FastMCP
-from fastmcp.server.dependencies import get_context
 from mcp_types import InputRequiredResult
 
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import Entry, Notebook
 from gateway.mcp.bounds import bounded, left_out_note
+from gateway.mcp.request import INCOMING
 from gateway.mcp.result import Result
 from gateway.mcp.surface import Options, Surface
 from gateway.mcp.tool import Use, tool
@@ -182,6 +182,5 @@ def _is_wanted(entry: JsonObject, args: schema.RecallInput) -> bool:
 
 def _client_name() -> str | None:
     """What the client calls itself, if it says."""
-    said = get_context().session.client_params
-    name = "" if said is None else said.client_info.name[:_CLIENT_LENGTH]
+    name = (INCOMING.get().client_name or "")[:_CLIENT_LENGTH]
     return "".join(c for c in name if c.isprintable()).strip() or None
