@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,11 +115,13 @@ def answer_of(said: list[Message]) -> tuple[Any, ...]:
     """Status, headers and messages of an answer."""
     headers = sorted(pair for pair in said[0]["headers"] if pair[0] not in NOT_COMPARED)
     text = b"".join(message.get("body", b"") for message in said[1:]).decode()
+    # NaN is not equal to itself.
+    read = partial(json.loads, parse_constant=str)
     if text.startswith(("event:", ":")):
         lines = [line for line in text.splitlines() if not line.startswith(":")]
-        told = [json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else line for line in lines]
+        told = [read(line.removeprefix("data: ")) if line.startswith("data: ") else line for line in lines]
     else:
-        told = json.loads(text)
+        told = read(text)
     return said[0]["status"], headers, told, said[-1].get("more_body", False)
 
 
@@ -174,7 +177,7 @@ async def _recorded(tape: Tape, tool: SurfaceTool, arguments: dict[str, Any], ca
 
 
 def _seen(tool: SurfaceTool, arguments: dict[str, Any]) -> Any:
-    """All that a tool can know of a call, with what NaN is spelled out: it is not equal to itself."""
+    """All that a tool can know of a call, as text: NaN is not equal to itself."""
     incoming = INCOMING.get()
     client = incoming.revision, incoming.client_name, incoming.capabilities
     own = {key: value for key, value in incoming.meta.items() if not key.startswith("io.modelcontextprotocol/")}
