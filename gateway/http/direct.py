@@ -241,7 +241,8 @@ def _event(message: JsonObject) -> bytes:
 
 def _written(message: JsonObject) -> bytes:
     try:
-        return to_json(message)
+        # As pydantic writes them: NaN and the infinities are no JSON.
+        return to_json(message, inf_nan_mode="null")
     except ValueError:
         # Half of a character, which only an escape can stand for.
         return json.dumps(message, separators=(",", ":")).encode()

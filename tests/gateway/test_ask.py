@@ -139,6 +139,15 @@ async def test_what_the_platform_says_at_the_end_wins_over_its_pieces(tmp_path: 
         assert structured(result)["answer"] == answer
 
 
+async def test_what_the_platform_says_of_its_answer_is_passed_on(tmp_path: Path) -> None:
+    note = "The notes' own words, because the language model cannot be reached."
+    async with asked(tmp_path, replay(event("done", answer="At seven.", note=note))) as (result, _):
+        assert structured(result)["note"] == note
+        assert text_of(result) == f"At seven.\n\n({note})"
+    async with asked(tmp_path, replay(event("done", answer="At seven.", note=7))) as (result, _):
+        assert "note" not in structured(result)
+
+
 async def test_an_answer_that_grows_too_long_is_given_up_with_what_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

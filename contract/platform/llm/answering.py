@@ -31,7 +31,7 @@ async def frames(
     sources = [Source(hit.title or hit.path, hit.text, hit.updated_at) for hit in found.hits]
     prompt, opening, marks = Prompt("answer"), Opening(), Marks()
     hits = found.hits[: len(fitting(sources))]
-    is_cited = False
+    is_cited, held = False, ""
     result: Finished | Failed = CUT_OFF
     async with aclosing(chat.stream("ask", prompt.messages(sources, question), key)) as pieces:
         async for piece in pieces:
@@ -39,26 +39,33 @@ async def frames(
                 result = piece
                 break
             said = opening.feed(piece)
-            if said is None or prompt.fence in marks.answer:
+            if said is None or prompt.fence in held + said:
                 result = REPEATED
                 break
+            said, held = _hold_back(held + said, prompt.fence)
             for frame in _frames(marks.feed(said), marks, hits):
                 is_cited |= frame["type"] == "citation"
                 yield frame
             if len(marks.answer) > LONGEST_ANSWER:
                 result = TOO_LONG
                 break
-    if isinstance(result, Finished) and not marks.answer and not marks.is_holding:
+    if isinstance(result, Finished) and not marks.answer and not marks.is_holding and not held:
         result = SAID_NOTHING
     if isinstance(result, Failed):
         for frame in _failed(result, marks.answer, by_rule):
             yield frame
         return
-    for frame in _frames(marks.finish(), marks, hits):
+    for frame in (*_frames(marks.feed(held), marks, hits), *_frames(marks.finish(), marks, hits)):
         is_cited |= frame["type"] == "citation"
         yield frame
     note = CUT if result.is_cut else "" if is_cited else WITHOUT_SOURCES
     yield {"type": "done", "answer": marks.answer, "method": "model", **({"note": note} if note else {})}
+
+
+def _hold_back(text: str, fence: str) -> tuple[str, str]:
+    """What can be told, and the end of it that may become the fence when more is said."""
+    held = next((n for n in range(min(len(fence) - 1, len(text)), 0, -1) if text.endswith(fence[:n])), 0)
+    return text[: len(text) - held], text[len(text) - held :]
 
 
 def _failed(failure: Failed, said: str, by_rule: list[JsonObject]) -> Iterator[JsonObject]:

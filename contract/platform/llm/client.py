@@ -103,17 +103,25 @@ class Chat:
         yield result
 
     async def complete(
-        self, task: str, messages: Sequence[Message], key: str | None = None, most_tokens: int = MOST_TOKENS
+        self,
+        task: str,
+        messages: Sequence[Message],
+        key: str | None = None,
+        most_tokens: int = MOST_TOKENS,
+        *,
+        fence: str | None = None,
     ) -> str | Failed:
-        """All that the model says, or why not."""
-        said: list[str] = []
+        """All that the model says, or why not. Once it repeats the fence it has lost its way, and is stopped."""
+        said = ""
         async with aclosing(self.stream(task, messages, key, most_tokens)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Failed):
                     return piece
                 if isinstance(piece, str):
-                    said.append(piece)
-        return "".join(said)
+                    said += piece
+                    if fence is not None and fence in said[-len(piece) - len(fence) :]:
+                        return outcome.REPEATED
+        return said
 
     async def _pieces(
         self, messages: Sequence[Message], key: str | None, most_tokens: int, heard: _Heard
@@ -132,7 +140,9 @@ class Chat:
                 async with aclosing(response):
                     if response.status_code in _PICKY and not is_plain:
                         continue
-                    self._is_plain = is_plain
+                    # What refuses both ways was refused for another reason.
+                    if response.status_code == httpx.codes.OK:
+                        self._is_plain = is_plain
                     async with aclosing(_read(response, self.deadlines.idle, heard)) as pieces:
                         async for piece in pieces:
                             yield piece
@@ -176,8 +186,8 @@ class Chat:
             prompt_tokens=prompt,
             completion_tokens=completion,
             estimated=heard.completion_tokens is None,
-            # Who asked may have left before it ended.
-            outcome="left" if result is None else result.code if isinstance(result, Failed) else "ok",
+            # Who asked may have left before it ended, or have heard that it goes nowhere.
+            outcome="stopped" if result is None else result.code if isinstance(result, Failed) else "ok",
         )
 
 

@@ -19,15 +19,16 @@ F = TypeVar("F", bound=Form)
 
 async def derive_as(form: type[F], chat: Chat, name: str, sources: Sequence[Source], key: str | None) -> F | Failed:
     """One call, and one more where the first did not keep to the form."""
-    messages: list[Message] = Prompt(name).messages(sources)
-    said = await chat.complete(name, messages, key, TASKS[name].tokens)
+    asking = Prompt(name)
+    messages: list[Message] = asking.messages(sources)
+    said = await chat.complete(name, messages, key, TASKS[name].tokens, fence=asking.fence)
     if isinstance(said, Failed):
         return said
     result = read(said, form)
     if result is None:
         wrong: Message = {"role": "assistant", "content": said[:_WRONG_CHARACTERS] or "-"}
         asked: list[Message] = [*messages, wrong, {"role": "user", "content": prompt.text("repair")}]
-        again = await chat.complete(name, asked, key, TASKS[name].tokens)
+        again = await chat.complete(name, asked, key, TASKS[name].tokens, fence=asking.fence)
         if isinstance(again, Failed):
             return again
         result = read(again, form)

@@ -8,6 +8,7 @@ import structlog
 from anyio import CapacityLimiter, to_thread
 
 from contract.platform.extract import Fact
+from contract.platform.llm import outcome
 from contract.platform.llm.backlog import Backlog, ForModel, Item, Subject
 from contract.platform.llm.client import Chat
 from contract.platform.llm.deriving import derive_as
@@ -23,6 +24,8 @@ AT_ONCE: Final = 2
 # After a failure it is tried again so much later, each time twice as long.
 PAUSE_SECONDS: Final = 30.0
 LONGEST_PAUSE: Final = 3600.0
+# Of a model that is away. To ask whether it is back costs nothing.
+LONGEST_AWAY: Final = 300.0
 
 
 class Work:
@@ -119,8 +122,9 @@ class Work:
         if self._timer is not None:
             # That one goes on with all that is left.
             return
-        pause = min(max(failure.retry_after or 0.0, PAUSE_SECONDS * 2**self._failures), LONGEST_PAUSE)
-        self._failures = min(self._failures + 1, 10)
+        longest = LONGEST_AWAY if failure == outcome.UNREACHABLE else LONGEST_PAUSE
+        pause = min(max(failure.retry_after or 0.0, PAUSE_SECONDS * 2**self._failures), longest)
+        self._failures = min(self._failures + (failure != outcome.UNREACHABLE or pause < longest), 10)
         log.warning("model_work.postponed", code=failure.code, seconds=round(pause))
         self._timer = asyncio.get_running_loop().call_later(pause, self._sleep_over)
 

@@ -19,6 +19,7 @@ _CITATION: JsonObject = {
     "quote": "",
 }
 _PREVIEW_LENGTH = 512
+_NOTE_LENGTH = 512
 _ORIGIN = ("path", "title", "updated_at")
 # A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
 TAKEN_SECONDS = 120.0
@@ -33,6 +34,8 @@ class Answer:
         self.deltas: list[str] = []
         self.origins: dict[str, JsonObject] = {}
         """What people know those chunks and documents by that it draws on, by their ids, as far as that is told."""
+        self.note: str | None = None
+        """What the platform says of the answer: that no model made it, or that it names no source."""
         self._retrieved: list[JsonObject] | None = None
         self._said: str | None = None
 
@@ -58,8 +61,9 @@ class Answer:
                     }
                 case "citation":
                     self.citations.append(only(_CITATION, frame))
-                case "done" if isinstance(frame.get("answer"), str):
-                    self._said = frame["answer"]
+                case "done":
+                    self._said = answer if isinstance(answer := frame.get("answer"), str) else None
+                    self.note = note[:_NOTE_LENGTH] if isinstance(note := frame.get("note"), str) and note else None
         except GatewayError as error:
             raise StreamBroken(error.code, error.message) from error
         return None
@@ -74,7 +78,8 @@ class Answer:
         return self._retrieved or []
 
     def as_json(self) -> JsonObject:
-        return {"answer": self.text, "citations": self.citations, "retrieved": self.retrieved}
+        said: JsonObject = {"answer": self.text, "citations": self.citations, "retrieved": self.retrieved}
+        return said if self.note is None else {**said, "note": self.note}
 
     def broken_off(self, error: StreamBroken) -> StreamBroken:
         """The error with the pieces that came before it: without them, a caller who followed no progress has nothing.

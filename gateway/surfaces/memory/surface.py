@@ -8,6 +8,7 @@ from pathlib import PurePath
 from gateway.mcp.bounds import bounded, left_out_note, more
 from gateway.mcp.request import INCOMING, idempotency_key
 from gateway.mcp.result import Result
+from gateway.mcp.shown import line
 from gateway.mcp.surface import Surface
 from gateway.mcp.tool import Use, tool
 from gateway.operations.caller import Call
@@ -148,7 +149,8 @@ class Memory(Surface):
                         await send_within_time(incoming.report(len(answer.deltas) - 1, delta), timer)
         except StreamBroken as error:
             raise answer.broken_off(error) from error
-        told = _with_brain_note(text.answered(answer.text, answer.citations, answer.origins), call)
+        said = text.answered(answer.text, answer.citations, answer.origins)
+        told = _with_brain_note(said if answer.note is None else f"{said}\n\n({line(answer.note)})", call)
         sources = text.sources(answer.retrieved, answer.citations, answer.origins)
         return Result(told, answer.as_json(), full=self.full_text(sources))
 

@@ -158,12 +158,22 @@ def test_an_answer_that_may_begin_with_a_bracket_does(bakery: Told, specificatio
 def test_a_model_that_repeats_the_word_of_the_fence_is_stopped(bakery: Told, specification: Specification) -> None:
     def told(asked: Json) -> Turn:
         fence = asked["messages"][1]["content"].split()[1]
-        return say("It opens at seven. ", f"The word is {fence}. ", "And so on.")
+        return say("It opens at seven. ", f"The word is {fence[:7]}", f"{fence[7:]}. ", "And so on.")
 
     bakery.script.by_task = told
     frames = ask(bakery, specification)
     assert frames[-1]["type"] == "error"
-    assert "And so on" not in spoken(frames)
+    assert spoken(frames) == "It opens at seven. The word is"
+
+
+def test_what_only_begins_as_the_fence_does_is_told(bakery: Told, specification: Specification) -> None:
+    def told(asked: Json) -> Turn:
+        return say("Room ", asked["messages"][1]["content"].split()[1][:5])
+
+    bakery.script.by_task = told
+    frames = ask(bakery, specification)
+    fence = bakery.script.asked[-1]["messages"][1]["content"].split()[1]
+    assert frames[-1]["answer"] == spoken(frames) == f"Room {fence[:5]}"
 
 
 def test_a_lent_key_is_used_for_that_call_alone(bakery: Told, specification: Specification) -> None:

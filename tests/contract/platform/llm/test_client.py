@@ -76,6 +76,21 @@ async def test_a_server_that_knows_few_options_is_asked_without_them_from_then_o
     ]
 
 
+async def test_a_request_that_is_refused_either_way_changes_no_later_one() -> None:
+    with scripted(Turn(status=400), Turn(status=400), say("ok")) as (model, endpoint):
+        chat = Chat(endpoint)
+        assert isinstance((await heard(chat))[1], Failed)
+        assert (await heard(chat))[0] == "ok"
+    assert ["max_tokens" in asked for asked in model.asked] == [True, False, True]
+
+
+async def test_a_model_that_repeats_the_fence_is_stopped() -> None:
+    pieces = ["<<< 0123", "4567 piece", *(f" {n}" for n in range(50))]
+    with scripted(say(*pieces), say(*pieces)) as (_, endpoint):
+        assert await Chat(endpoint).complete("facts", ASKED, fence="01234567") == outcome.REPEATED
+        assert await Chat(endpoint).complete("facts", ASKED, fence="01234568") == "".join(pieces)
+
+
 async def test_a_key_that_is_lent_is_used_once_and_not_kept() -> None:
     with scripted(say("ok")) as (model, endpoint):
         chat = Chat(endpoint)
@@ -211,7 +226,7 @@ async def test_whoever_leaves_ends_the_call() -> None:
             with capture_logs() as logs:
                 assert await anext(pieces) == "Nine"
                 await pieces.aclose()
-        assert logs[-1]["outcome"] == "left"
+        assert logs[-1]["outcome"] == "stopped"
         assert await asyncio.to_thread(model.is_left.wait, 30)
 
 

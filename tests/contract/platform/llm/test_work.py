@@ -11,8 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from contract.platform.app import create_app
-from contract.platform.llm import backlog, work
+from contract.platform.llm import backlog, outcome, work
 from contract.platform.llm.backlog import is_grounded
+from contract.platform.llm.outcome import Failed
 from contract.platform.store import Store
 from tests.contract.platform.llm.conftest import Told
 from tests.contract.platform.serving import served
@@ -110,6 +111,21 @@ def test_a_model_that_is_away_for_long_finds_all_that_was_left_for_it(
     eventually(lambda: len(model.script.asked) > 2 * backlog.MOST_ATTEMPTS)
     model.script.turns = [say_json(FACT)]
     eventually(lambda: is_found(model))
+
+
+async def test_a_model_that_is_away_is_asked_again_within_minutes_and_one_that_fails_ever_later() -> None:
+    def pauses(failure: Failed, times: int) -> list[int]:
+        with capture_logs() as logs:
+            for _ in range(times):
+                waiting._try_later(failure)
+                assert waiting._timer is not None
+                waiting._timer.cancel()
+                waiting._timer = None
+        return [line["seconds"] for line in logs]
+
+    waiting = work.Work(None, None)  # type: ignore[arg-type]  # it is only asked how long it waits
+    assert pauses(outcome.UNREACHABLE, 20) == [30, 60, 120, 240, *[300] * 16]
+    assert pauses(outcome.TIMED_OUT, 4) == [480, 960, 1920, 3600]
 
 
 def test_what_a_model_cannot_do_is_left_alone_and_holds_up_nothing(
