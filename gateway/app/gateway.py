@@ -32,7 +32,7 @@ from gateway.http.endpoint import Door
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
 from gateway.mcp.run import require, tell_http, tools_of
-from gateway.mcp.sdk import server_of
+from gateway.mcp.sdk import IsAnswered, server_of
 from gateway.mcp.surface import Options, Surface
 from gateway.operations import scopes
 from gateway.operations.caller import Call
@@ -115,10 +115,12 @@ class Gateway:
         first = self._settings.first_surface
         return [self.surface(name) for name in (first, *(n for n in self._settings.surfaces if n != first))]
 
-    def server(self, surface: Surface, tools: Sequence[Tool] | None = None) -> FastMCP:
+    def server(
+        self, surface: Surface, tools: Sequence[Tool] | None = None, is_answered: IsAnswered | None = None
+    ) -> FastMCP:
         """An MCP server for one surface, with the report of what it can do."""
         security = _state_security(self._settings)
-        mcp = server_of(surface, tools_of(surface) if tools is None else tools, __version__, security)
+        mcp = server_of(surface, tools_of(surface) if tools is None else tools, __version__, security, is_answered)
 
         @mcp.resource(
             URI,

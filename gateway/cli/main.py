@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
 
 _DESCRIPTION = "One MCP endpoint for the brain you already run. With no platform configured, an embedded brain is used."
+# For FastMCP, before it is imported, unless somebody has set them.
+_FASTMCP_SETTINGS = {
+    # Its own logging and its update check are not wanted here.
+    "FASTMCP_LOG_ENABLED": "false",
+    "FASTMCP_CHECK_FOR_UPDATES": "off",
+    # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
+    "FASTMCP_TELEMETRY_MODE": "off",
+}
 _EPILOG = "Settings are environment variables that begin with BRAINS_; docs/settings.md lists them."
 
 
@@ -27,11 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         sys.exit(judge(given[1:], "brains-gateway contract"))
     arguments = _parser().parse_args(given)
-    # Before FastMCP is imported: its own logging and its update check are not wanted here.
-    os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
-    os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
-    # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
-    os.environ.setdefault("FASTMCP_TELEMETRY_MODE", "off")
+    for name, value in _FASTMCP_SETTINGS.items():
+        os.environ.setdefault(name, value)
     from gateway.app.startup import CannotStart
     from gateway.config.settings import BadSetting
 
@@ -73,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> None:
         case "serve":
             command.serve(settings, arguments.workers)
         case "stdio":
-            command.stdio(settings)
+            command.stdio(settings, _FASTMCP_SETTINGS)
         case "doctor":
             sys.exit(0 if command.doctor(settings, as_json=arguments.json) else 1)
         case "platform":

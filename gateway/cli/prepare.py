@@ -2,18 +2,29 @@
 
 from pathlib import Path
 
-import structlog
-
-from gateway.app import log
 from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
 from gateway.config.unsafe_settings import is_too_wide
 
 
-def prepare(settings: Settings) -> None:
-    log.configure(settings.log_level, settings.log_format)
+def check_place(settings: Settings) -> None:
+    """That data can be kept where it should be.
+
+    Raises:
+        CannotStart: it cannot.
+    """
     if settings.upstream_url is None:
         check_data_dir(settings.data_dir)
+
+
+def prepare(settings: Settings) -> None:
+    # Imported when used: over stdio a client is answered before.
+    import structlog
+
+    from gateway.app import log
+
+    log.configure(settings.log_level, settings.log_format)
+    check_place(settings)
     if settings.ignored:
         reason = "BRAINS_UPSTREAM_URL is set, and only the embedded brain uses them"
         structlog.get_logger().warning("settings.ignored", settings=settings.ignored, reason=reason)

@@ -2,28 +2,46 @@
 
 import asyncio
 import os
+import signal
+from collections.abc import Mapping
 from typing import Final
 
-from gateway.app.gateway import Gateway
-from gateway.app.stopping import stop_signals, wait_until_answered
-from gateway.cli.prepare import local_roots, prepare
+from gateway.app.startup import fast_import
+from gateway.cli.early_answers import early_answers
+from gateway.cli.early_stdin import read_early
+from gateway.cli.prepare import check_place, local_roots, prepare
 from gateway.config.settings import Settings
 from gateway.config.unsafe_settings import check_local
 
 _DRAIN_SECONDS: Final = 10
 
 
-def stdio(settings: Settings) -> None:
-    """MCP over standard input and output, for the client that started us."""
+def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
+    """MCP over standard input and output, for the client that started us.
+
+    It is answered while most of us is still being imported, but not before all is checked that could keep us from
+    serving: whoever has been answered is served.
+    """
     check_local(settings)
+    check_place(settings)
+    roots = local_roots(settings)
+    answers = early_answers(settings, fastmcp_settings)
+    early = read_early(answers)
+    if early is not None:
+        # Whoever has been answered may expect that we end in peace. Nothing has been begun so far.
+        signal.signal(signal.SIGTERM, lambda _signal, _frame: os._exit(0))
+    with fast_import():
+        from gateway.app.gateway import Gateway
+        from gateway.app.stopping import stop_signals, wait_until_answered
     prepare(settings)
-    gateway = Gateway(settings, roots=local_roots(settings))
+    gateway = Gateway(settings, roots=roots)
     surface = gateway.surface(settings.first_surface)
+    server = gateway.server(surface, is_answered=answers.is_replayed if answers else None)
 
     async def run() -> None:
         told_to_stop = stop_signals()
         async with gateway.running():
-            serving = asyncio.create_task(gateway.server(surface).run_stdio_async(show_banner=False))
+            serving = asyncio.create_task(server.run_stdio_async(show_banner=False))
             stopping = asyncio.create_task(told_to_stop.wait())
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not stopping.done():
@@ -33,4 +51,6 @@ def stdio(settings: Settings) -> None:
         # A thread waits for the next line of standard input, and would for ever.
         os._exit(0)
 
+    if early is not None:
+        early.hand_over()
     asyncio.run(run())

@@ -6,10 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.config.kinds import is_loopback_host
-from gateway.config.reread_file import header_word, state_keys
 from gateway.config.settings import BadSetting, Settings
-from gateway.config.signing_keys import parse as parsed_keys
-from gateway.config.token_file import parse as parsed_tokens
 
 
 def check_serving(settings: Settings) -> None:
@@ -81,6 +78,8 @@ def _inbound(settings: Settings) -> Iterator[str]:
             "set BRAINS_AUTH or BRAINS_TOKEN."
         )
     if settings.auth == "tokens":
+        from gateway.config.token_file import parse as parsed_tokens
+
         yield from _readable(
             settings.tokens_path,
             "BRAINS_TOKENS_FILE",
@@ -94,11 +93,16 @@ def _inbound(settings: Settings) -> Iterator[str]:
 
 def _keys(settings: Settings) -> Iterator[str]:
     """Those that are read whenever they are set, whatever else is."""
+    # Here and below, what reads a file is imported if there is one: it takes long, and over stdio a client waits.
     if settings.state_keys_file is not None:
+        from gateway.config.reread_file import state_keys
+
         yield from _readable(
             settings.state_keys_file, "BRAINS_STATE_KEYS_FILE", state_keys, "Put 64 hex digits in it, one key a line"
         )
     if settings.signing_keys_file is not None:
+        from gateway.config.signing_keys import parse as parsed_keys
+
         yield from _readable(
             settings.signing_keys_file,
             "BRAINS_SIGNING_KEYS_FILE",
@@ -181,6 +185,8 @@ def _internal(settings: Settings) -> Iterator[str]:
             yield f"BRAINS_UPSTREAM_AUTH is internal: set {name} too."
             return
     if settings.internal_key_file is not None:
+        from gateway.config.reread_file import header_word
+
         yield from _readable(settings.internal_key_file, "BRAINS_INTERNAL_KEY_FILE", header_word, "Put one word in it")
 
 

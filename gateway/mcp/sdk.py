@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from anyio import create_memory_object_stream, create_task_group
 from fastmcp import FastMCP
@@ -27,7 +27,9 @@ from mcp_types import (
     SERVER_INFO_META_KEY,
     ClientCapabilities,
     InputRequiredResult,
+    JSONRPCError,
     JSONRPCRequest,
+    JSONRPCResponse,
     methods,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
@@ -41,6 +43,8 @@ from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
 from gateway.operations.table import JsonObject
+
+IsAnswered = Callable[[Any], bool]
 
 # A revision that MemoAI's clients name and nobody has published. The newest one that is older does.
 _REVISIONS: Final = {b"2025-11-05": b"2025-06-18"}
@@ -80,8 +84,17 @@ class Server(FastMCP):
         return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
 
 
-def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: RequestStateSecurity | None) -> FastMCP:
-    """An MCP server for one surface, without FastMCP's detours."""
+def server_of(
+    surface: Surface,
+    tools: Sequence[Tool],
+    version: str,
+    security: RequestStateSecurity | None,
+    is_answered: IsAnswered | None = None,
+) -> FastMCP:
+    """An MCP server for one surface, without FastMCP's detours.
+
+    `is_answered` tells by its id, over stdio, which request somebody has answered before us.
+    """
     mcp = Server(
         "brains-gateway",
         instructions=surface.named(surface.instructions),
@@ -95,7 +108,8 @@ def server_of(surface: Surface, tools: Sequence[Tool], version: str, security: R
     schemas = {tool.name: tool.parameters for tool in tools}
     mcp._mcp_server.get_tool_input_schema = schemas.get
     mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
-    mcp._mcp_server.run = partial(_run, mcp._mcp_server.run)  # type: ignore[method-assign]  # the same, and more patient
+    # The same, and more patient.
+    mcp._mcp_server.run = partial(_run, mcp._mcp_server.run, is_answered)  # type: ignore[method-assign]
     surface.add_to(mcp)
     return mcp
 
@@ -106,7 +120,12 @@ def server_info_of(mcp: FastMCP) -> JsonObject:
 
 
 async def _run(
-    serve: Callable[..., Coroutine[Any, Any, None]], read_stream: Any, write_stream: Any, options: Any, **more: Any
+    serve: Callable[..., Coroutine[Any, Any, None]],
+    is_answered: IsAnswered | None,
+    read_stream: Any,
+    write_stream: Any,
+    options: Any,
+    **more: Any,
 ) -> None:
     """Serve one connection; where a client has only asked `server/discover` so far, it may still say `initialize`.
 
@@ -124,9 +143,30 @@ async def _run(
                 feed, fed = create_memory_object_stream[Any]()
                 # Before the services are waited for, so that each ends when the client leaves.
                 closing.push_async_callback(feed.aclose)
-                services.start_soon(partial(serve, fed, write_stream.clone(), options, **more))
+                out = write_stream.clone() if is_answered is None else _Unanswered(write_stream.clone(), is_answered)
+                services.start_soon(partial(serve, fed, out, options, **more))
             has_only_probed = has_only_probed and method in (None, "server/discover")
             await feed.send(message)
+
+
+class _Unanswered:
+    """What the SDK writes to, without the answers that the client has been given."""
+
+    def __init__(self, stream: Any, is_answered: IsAnswered) -> None:
+        self._stream, self._is_answered = stream, is_answered
+
+    async def send(self, item: SessionMessage) -> None:
+        if not (isinstance(item.message, JSONRPCResponse | JSONRPCError) and self._is_answered(item.message.id)):
+            await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
 
 
 def _requested(message: Any) -> str | None:

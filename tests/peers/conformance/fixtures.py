@@ -51,7 +51,7 @@ class FixtureGateway(Gateway):
     def surface(self, name: str) -> Surface:
         return FixtureSurface(self.brain)
 
-    def server(self, surface: Surface, tools: Sequence[Tool] | None = None) -> FastMCP:
+    def server(self, surface: Surface, tools: Sequence[Tool] | None = None, is_answered: Any = None) -> FastMCP:
         return super().server(surface, [*content_tools.tools(), *asking_tools.tools()])
 
 
