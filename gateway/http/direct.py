@@ -201,7 +201,7 @@ def _plain_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
         if name in headers or name.startswith(b"mcp-param-"):
             return None
         headers[name] = value
-    if headers.get(b"content-type", b"").lower() not in _JSON or not _takes_both(headers.get(b"accept", b"")):
+    if headers.get(b"content-type") not in _JSON or not _takes_both(headers.get(b"accept", b"")):
         return None
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}
 
