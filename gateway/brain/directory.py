@@ -22,9 +22,9 @@ _BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
         for word in ("id", "slug", "ref")
     )
 )
-# What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
 # A pair: `dict | list` takes twice as long to ask for, and this is asked of every value of every answer.
 _HOLDERS = (dict, list)
+# What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
 _NOT_THE_PLATFORMS = frozenset({"metadata", "front_matter", "frontMatter", "frontmatter"})
 _LISTING = "items"
 

@@ -29,13 +29,17 @@ _SUSPECT: Final = re.compile(f"[{_NEVER_SHOWN}\u200c\u200d\ufe0e\ufe0f]")
 def visible(text: object) -> str:
     said = "" if text is None else str(text)
     if said.isascii():
-        return said.encode().translate(None, _ASCII_CONTROLS).decode()
+        return said if said.isprintable() else said.encode().translate(None, _ASCII_CONTROLS).decode()
     return _INVISIBLE.sub("", said) if _SUSPECT.search(said) else said
 
 
 def line(text: object) -> str:
     """On one line, whatever it holds: a name must not begin a line of its own."""
-    return " ".join(visible(text).split())
+    said = visible(text)
+    # As names nearly always are: `split` would make a list of their words.
+    if said.isascii() and said.isprintable() and "  " not in said:
+        return said.strip(" ")
+    return " ".join(said.split())
 
 
 def head(*parts: object) -> str:
