@@ -148,15 +148,26 @@ def _told(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 def _read(body: bytes) -> Any:
     # NaN is not equal to itself.
     read = partial(json.loads, parse_constant=str)
-    # The id of the request; in the place of a number it is still one.
-    text = re.sub(r"\b[0-9a-f]{16}\b", "1" * 16, body.decode())
+    text = body.decode()
     if text.startswith(("event:", ":")):
         lines = [line for line in text.splitlines() if not line.startswith(":")]
-        return [read(line.removeprefix("data: ")) if line.startswith("data: ") else line for line in lines]
+        return [_masked(read(line[6:])) if line.startswith("data: ") else line for line in lines]
     try:
-        return read(text)
+        return _masked(read(text))
     except ValueError:
         return text
+
+
+def _masked(value: Any) -> Any:
+    """Without the id of the request, which is another one each time."""
+    match value:
+        case str():
+            return re.sub(r"\b[0-9a-f]{16}\b", "(request id)", value)
+        case list():
+            return [_masked(inner) for inner in value]
+        case dict():
+            return {key: _masked(inner) for key, inner in value.items()}
+    return value
 
 
 def request(revision: str | None, name: str = "echo", **more: Any) -> tuple[dict[str, Any], dict[str, str]]:
