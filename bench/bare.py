@@ -1,20 +1,17 @@
 """What the gateway is compared with: FastMCP as shipped, parts of it, and the SDK below it. Each in its own process."""
 
 import asyncio
-import gc
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from fastmcp import Context, FastMCP
-from fastmcp.tools import ToolResult
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 from starlette.types import ASGIApp
 
-from bench import canned, serve
+from bench import serve
 
 _FOREVER = 3600
 
@@ -44,39 +41,6 @@ def progress_server() -> FastMCP:
         await asyncio.sleep(_FOREVER)
         return "done"
 
-    return mcp
-
-
-@asynccontextmanager
-async def _frozen(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
-    gc.collect()
-    gc.freeze()
-    yield {}
-
-
-def tuned_server() -> FastMCP:
-    """An echo with what the gateway does to FastMCP: no hidden tools/list, and a frozen heap."""
-    mcp = FastMCP("tuned", lifespan=_frozen)
-
-    @mcp.tool
-    async def echo(text: str) -> str:
-        return text
-
-    mcp._mcp_server.get_tool_input_schema = {"echo": {"type": "object"}}.get
-    return mcp
-
-
-def payload_server() -> FastMCP:
-    """The tuned server with an answer the size of a search: what FastMCP alone takes for it."""
-    mcp = FastMCP("payload", lifespan=_frozen)
-    answer = canned.search_result()
-    summary = "\n".join(f"#{n} score={hit['score']} {hit['path']}" for n, hit in enumerate(answer["hits"], start=1))
-
-    @mcp.tool(output_schema={"type": "object"})
-    async def echo(text: str) -> ToolResult:
-        return ToolResult(summary, answer)
-
-    mcp._mcp_server.get_tool_input_schema = {"echo": {"type": "object"}}.get
     return mcp
 
 
@@ -118,8 +82,6 @@ def guarded_server() -> FastMCP:
 
 _FASTMCP: dict[str, Callable[[], FastMCP]] = {
     "echo": echo_server,
-    "tuned": tuned_server,
-    "payload": payload_server,
     "progress": progress_server,
     "guarded": guarded_server,
 }

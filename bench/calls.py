@@ -72,7 +72,7 @@ def measure(sizes: Sizes, workdir: Path) -> Section:
         race.enter(_entries(upstream, echo, caller, workdir), stack)
         race.run()
         figures = race.figures
-        by_part = parts.by_part(figures, (LOW_LEVEL, BARE, GATEWAY), upstream, sizes.quiet)
+        by_part = parts.by_part(figures, (FLOOR, GATEWAY), upstream, sizes.quiet)
     return Section(
         "Side by side",
         rows=[row(figures, budget, wire) for budget in BUDGETS for wire in WIRES],
@@ -94,8 +94,6 @@ def _entries(upstream: Contestant, echo: Contestant, caller: Login, workdir: Pat
         Entry(TEN_LINES, peer("ten-lines", upstream, workdir), SEARCH),
         Entry(OPENAPI, peer("openapi", upstream, workdir), OPERATION, clients=_FEW_CLIENTS, is_slow=True),
         Entry(PROXY, peer("proxy", echo, workdir), ECHO, clients=_FEW_CLIENTS, is_slow=True),
-        Entry(parts.TUNED, bare("tuned", workdir), ECHO, wires=(MODERN,), clients=(MANY,)),
-        Entry(parts.PAYLOAD, bare("payload", workdir), ECHO, wires=(MODERN,), clients=(MANY,)),
         Entry(PLATFORM, nullcontext(upstream), None, wires=(None,)),
     ]
 

@@ -82,8 +82,6 @@ def check(contestant: Contestant, call: ToolCall, wire: Wire) -> None:
         right = (
             found["structuredContent"] == canned.search_result() and canned.search_result()["hits"][0]["path"] in text
         )
-    elif contestant.name == "bare payload":
-        right = found["structuredContent"] == canned.search_result()
     else:
         right = text == canned.QUERY
     if not right:
