@@ -26,10 +26,11 @@ def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
     check_place(settings)
     roots = local_roots(settings)
     answers = early_answers(settings, fastmcp_settings)
+    # Whoever has been answered may expect that we end in peace. Nothing has been begun so far.
+    before = signal.signal(signal.SIGTERM, lambda _signal, _frame: os._exit(0))
     early = read_early(answers)
-    if early is not None:
-        # Whoever has been answered may expect that we end in peace. Nothing has been begun so far.
-        signal.signal(signal.SIGTERM, lambda _signal, _frame: os._exit(0))
+    if early is None:
+        signal.signal(signal.SIGTERM, before)
     with fast_import():
         from gateway.app.gateway import Gateway
         from gateway.app.stopping import stop_signals, wait_until_answered

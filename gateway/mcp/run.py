@@ -6,12 +6,14 @@ import time
 from typing import Any, Final
 
 import structlog
+from fastmcp.server.dependencies import get_context
 from fastmcp.tools import Tool, ToolResult
 from fastmcp.tools.base import InputRequiredToolResult
 from mcp_types import InputRequiredResult, TextContent
 from pydantic import PrivateAttr, ValidationError
 
 from gateway.brain.limits import LimitReached
+from gateway.mcp.request import INCOMING, ReadByFastMCP
 from gateway.mcp.result import Result
 from gateway.mcp.schema import input_schema
 from gateway.mcp.surface import Surface
@@ -70,6 +72,7 @@ class SurfaceTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """For whoever calls tools as FastMCP has them."""
+        INCOMING.set(ReadByFastMCP(get_context()))
         said = await self.call(arguments)
         if isinstance(said, InputRequiredResult):
             return InputRequiredToolResult(said)

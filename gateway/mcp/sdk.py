@@ -69,12 +69,12 @@ class Server(FastMCP):
         What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
         """
         tool = self.surface_tools.get(name)
+        if tool is None or version is not None:
+            return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
         async with Context(fastmcp=self) as context:
             incoming = ReadByFastMCP(context)
-            INCOMING.set(incoming)
-            if tool is None or version is not None:
-                return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
             check_progress_token(incoming.meta)
+            INCOMING.set(incoming)
             said = await tool.call(arguments or {})
         return said.as_json() if isinstance(said, Result) else said
 

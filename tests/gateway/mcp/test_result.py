@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+from fastmcp import FastMCP
+from fastmcp.server.context import Context
+from fastmcp.tools import ToolResult
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
 from gateway.brain.brain import Brain
@@ -39,6 +42,12 @@ def saying(said: Result | InputRequiredResult | GatewayError) -> SurfaceTool:
     return only
 
 
+async def run(tool: SurfaceTool) -> ToolResult:
+    """As FastMCP runs a tool."""
+    async with Context(fastmcp=FastMCP("says")):
+        return await tool.run({})
+
+
 @pytest.mark.parametrize("data", [None, {"hits": [{"score": 0.5, "note": None}]}])
 def test_it_is_on_the_wire_as_the_sdk_writes_it(data: dict[str, Any] | None) -> None:
     for is_error in (False, True):
@@ -52,19 +61,19 @@ def test_it_is_on_the_wire_as_the_sdk_writes_it(data: dict[str, Any] | None) -> 
 @pytest.mark.parametrize("full", [None, "green tea"])
 async def test_fastmcp_s_own_way_says_the_same(full: str | None) -> None:
     said = Result("tea", {"a": 1}, full=full)
-    ran = await saying(said).run({})
+    ran = await run(saying(said))
     texts = [TextContent(type="text", text=text) for text in ("tea", full) if text]
     assert (ran.content, ran.structured_content, ran.is_error) == (texts, {"a": 1}, False)
     assert said.as_json()["content"] == [text.model_dump(mode="json", exclude_none=True) for text in texts]
 
 
 async def test_a_failure_is_one_there_too() -> None:
-    ran = await saying(GatewayError("not_found")).run({})
+    ran = await run(saying(GatewayError("not_found")))
     assert ran.is_error
     assert ran.structured_content is not None
     assert ran.structured_content["code"] == "not_found"
 
 
 async def test_a_question_stays_one() -> None:
-    ran = await saying(QUESTION).run({})
+    ran = await run(saying(QUESTION))
     assert getattr(ran, "input_required", None) == QUESTION
