@@ -113,15 +113,19 @@ class Twin:
 
 def answer_of(said: list[Message]) -> tuple[Any, ...]:
     """Status, headers and messages of an answer."""
-    headers = sorted(pair for pair in said[0]["headers"] if pair[0] not in NOT_COMPARED)
+    headers = {name: value for name, value in said[0]["headers"] if name not in NOT_COMPARED}
     text = b"".join(message.get("body", b"") for message in said[1:]).decode()
     # NaN is not equal to itself.
     read = partial(json.loads, parse_constant=str)
+    told: Any
     if text.startswith(("event:", ":")):
         lines = [line for line in text.splitlines() if not line.startswith(":")]
         told = [read(line.removeprefix("data: ")) if line.startswith("data: ") else line for line in lines]
     else:
-        told = read(text)
+        try:
+            told = read(text)
+        except ValueError:
+            told = text
     return said[0]["status"], headers, told, said[-1].get("more_body", False)
 
 

@@ -1,8 +1,8 @@
 """Answers that are known before the server has been imported: those that a client waits for when it connects.
 
-They are recorded (`python -m tests.recorded`), and told only where the server is certain to say the same: to requests
-as clients usually send them, with settings and libraries on which nothing depends that was not so when they were
-recorded. Only the standard library is imported here, and what the settings need anyway.
+They are recorded (`python -m tests.recorded`). They are used only if the server is certain to say the same: for
+requests in their usual form, with the library versions that were recorded, and without settings that change an answer.
+Only the standard library is imported here, and what the settings need anyway.
 """
 
 import json
@@ -53,7 +53,7 @@ def _is_client(value: Any) -> bool:
     return named and all(isinstance(text, str) for text in value.values())
 
 
-# What the server would check: a type, a check, or an object with some such members. Other members are of no account.
+# What the server would check: a type, a check, or an object with some such members. Other members do not matter.
 _CAPABILITIES: Final[Mapping[str, Any]] = {
     "experimental": _are_objects,
     "extensions": _are_objects,
@@ -82,7 +82,7 @@ class Taken(NamedTuple):
     answer: bytes
     """What the client is told; nothing after a notification."""
     replay: bytes
-    """What the server is told, so that it knows all that has been said. Its answer is for nobody."""
+    """What the server is told, so that it knows all that has been said. Its answer is dropped."""
 
 
 class EarlyAnswers:
@@ -172,12 +172,12 @@ def early_answers(settings: Settings, ours: Mapping[str, str]) -> EarlyAnswers |
 
 
 def versions() -> dict[str, str]:
-    """Of all that has a say in the answers."""
+    """The versions of everything that shapes the answers."""
     return {"brains-gateway": __version__} | {name: version(name) for name in LIBRARIES}
 
 
 def _has_other_settings(ours: Mapping[str, str]) -> bool:
-    """Whether somebody has set FastMCP up, here or in the file that it reads besides."""
+    """Whether FastMCP has other settings than ours, in the environment or in the file `.env`."""
     if any(name.upper().startswith("FASTMCP_") and ours.get(name) != value for name, value in os.environ.items()):
         return True
     try:

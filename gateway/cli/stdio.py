@@ -26,7 +26,7 @@ def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
     check_place(settings)
     roots = local_roots(settings)
     answers = early_answers(settings, fastmcp_settings)
-    # Whoever has been answered may expect that we end in peace. Nothing has been begun so far.
+    # A client that was answered expects exit code 0. So far there is nothing that must be finished first.
     before = signal.signal(signal.SIGTERM, lambda _signal, _frame: os._exit(0))
     early = read_early(answers)
     if early is None:

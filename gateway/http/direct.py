@@ -81,7 +81,7 @@ class Direct:
         await self._answer(call, wire, HttpRequest(headers, scope.get("state", {})), receive, send)
 
     def _read(self, body: bytes, headers: Mapping[str, str], wire: Wire) -> ToolCall | None:
-        """None if there is anything in it that is not in every plain call."""
+        """The call; None if anything in it is unusual."""
         try:
             said = from_json(body)
         except ValueError:
@@ -120,7 +120,7 @@ class Direct:
             result = wire.question(said) if isinstance(said, InputRequiredResult) else wire.result(said.as_json())
             await answer.finish(result if not wire.is_modern else {**result, "_meta": self._server_info})
         except asyncio.CancelledError:
-            # Whoever has left needs no answer. All else that ends the call is not ours to keep.
+            # A client that has left needs no answer. Any other cancellation is passed on.
             if not answer.is_left or task.uncancel():
                 raise
         finally:
@@ -166,7 +166,7 @@ class _Answer:
         self._timer = asyncio.get_running_loop().call_later(KEEP_ALIVE_SECONDS, self._ping)
 
     def end(self) -> None:
-        """Nothing more is told by itself."""
+        """Send no more keep-alives."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -197,7 +197,7 @@ def _plain_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
     """The headers by name, if they are those of a call that we answer."""
     headers: dict[bytes, bytes] = {}
     for name, value in raw:
-        # Which of two counts, others know; and arguments in headers.
+        # FastMCP knows which of two equal names counts, and how to read arguments in headers.
         if name in headers or name.startswith(b"mcp-param-"):
             return None
         headers[name] = value
@@ -208,7 +208,7 @@ def _plain_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
 
 @lru_cache(maxsize=64)
 def _takes_both(accept: bytes) -> bool:
-    """Whether a document is welcome and events are, in so many words."""
+    """Whether the client accepts both JSON and events."""
     kinds = {kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")}
     return kinds >= {b"application/json", b"text/event-stream"} or b"*/*" in kinds
 
@@ -244,5 +244,5 @@ def _written(message: JsonObject) -> bytes:
         # As pydantic writes them: NaN and the infinities are no JSON.
         return to_json(message, inf_nan_mode="null")
     except ValueError:
-        # Half of a character, which only an escape can stand for.
+        # Half of a surrogate pair can only be written as an escape.
         return json.dumps(message, separators=(",", ":")).encode()

@@ -38,6 +38,7 @@ from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 
+from gateway.mcp.bounds import json_length
 from gateway.mcp.request import INCOMING, ReadByFastMCP, check_progress_token, current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
@@ -222,6 +223,7 @@ def _wire(revision: str) -> Wire:
 
 
 _CALL: Final = "tools/call"
+_ENVELOPE: Final = frozenset({PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY})
 _WIRES: Final[Mapping[str | None, Wire]] = {
     **{revision: _wire(revision) for revision in (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)},
     None: _wire(DEFAULT_NEGOTIATED_VERSION),
@@ -232,7 +234,7 @@ _MOST_CLIENTS, _LONGEST_CLIENT = 256, 2048
 
 
 def wire_of(revision: str | None) -> Wire | None:
-    """The wire that a request is on, by its header; None for what the SDK must say something about."""
+    """The wire that a request is on, by its header; None if the SDK does not know that revision."""
     return _WIRES.get(revision)
 
 
@@ -240,9 +242,10 @@ def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
     """What `_meta` says of the client; None if the SDK would find fault with it, or it says more than we understand."""
     if not wire.is_modern:
         return None if envelope else Client()
-    said = repr(envelope)
-    if len(said) > _LONGEST_CLIENT:
+    # Measured before it is written: a client may send megabytes.
+    if not envelope.keys() <= _ENVELOPE or json_length(envelope, _LONGEST_CLIENT) > _LONGEST_CLIENT:
         return None
+    said = repr(envelope)
     if said not in _CLIENTS:
         if len(_CLIENTS) >= _MOST_CLIENTS:
             _CLIENTS.clear()
@@ -252,8 +255,6 @@ def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
 
 def _checked_client(wire: Wire, envelope: JsonObject) -> Client | None:
     if envelope.get(PROTOCOL_VERSION_META_KEY) != wire.revision or CLIENT_CAPABILITIES_META_KEY not in envelope:
-        return None
-    if not envelope.keys() <= {PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY}:
         return None
     try:
         methods.validate_client_request(_CALL, wire.revision, {"name": "", "_meta": envelope})

@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from gateway.mcp.tool import Input, ToolSpec, tool
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from tests.tiers import by_tier
+from tests.twin import answer_of
 
 MODERN = "2026-07-28"
 REVISIONS = (MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", None)
@@ -136,26 +136,8 @@ async def exchange(app: ASGIApp, headers: Headers, body: bytes, left: asyncio.Ev
     await app({**scope, **where, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000), "state": {}}, receive, send)
     if not said:
         return (None,)
-    whole = b"".join(message.get("body", b"") for message in said[1:])
-    return said[0]["status"], _told(said[0]["headers"]), _read(whole), said[-1].get("more_body", False)
-
-
-def _told(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    # How long it is depends on how JSON is spelled.
-    return {name: value for name, value in headers if name != b"content-length"}
-
-
-def _read(body: bytes) -> Any:
-    # NaN is not equal to itself.
-    read = partial(json.loads, parse_constant=str)
-    text = body.decode()
-    if text.startswith(("event:", ":")):
-        lines = [line for line in text.splitlines() if not line.startswith(":")]
-        return [_masked(read(line[6:])) if line.startswith("data: ") else line for line in lines]
-    try:
-        return _masked(read(text))
-    except ValueError:
-        return text
+    status, told, answer, goes_on = answer_of(said)
+    return status, told, _masked(answer), goes_on
 
 
 def _masked(value: Any) -> Any:
@@ -412,6 +394,15 @@ async def test_a_plain_call_is_answered_past_fastmcp(revision: str | None, monke
     async with started(is_direct=False) as app:
         await exchange(app, list(headers.items()), json.dumps(body).encode())
     assert (status, names) == (200, ["echo"])
+
+
+async def test_a_client_that_says_much_of_itself_is_left_to_fastmcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = answered_directly(monkeypatch)
+    body, headers = request(MODERN)
+    body["params"]["_meta"][ENVELOPE + "clientInfo"]["name"] = "x" * 100_000
+    async with started(is_direct=True) as app:
+        status, *_ = await exchange(app, list(headers.items()), json.dumps(body).encode())
+    assert (status, names) == (200, [])
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
