@@ -76,6 +76,10 @@ class Limits:
         self._clock = clock
         self._uses: OrderedDict[str, _Use] = OrderedDict()
 
+    @property
+    def are_set(self) -> bool:
+        return self._allowance is not None
+
     def count_call(self, caller: str) -> None:
         """Count a call.
 

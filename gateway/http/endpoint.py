@@ -101,7 +101,7 @@ def endpoint(
         recheck_seconds=door.recheck_seconds,
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
-    app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins, mode="strict")
+    app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     app = Public(app, door.ready, door.resource, door.keys)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
@@ -140,6 +140,7 @@ class Mounts:
 
 def _brains_in(scope: Scope, path: McpPath, parameter: str | None) -> list[str]:
     """The brains that a URL names, each once, in its path and where a surface has it in its query."""
-    query = scope.get("query_string", b"").decode("latin-1") if parameter is not None else ""
-    asked = parse_qs(query, keep_blank_values=True).get(parameter or "", [])
+    if parameter is None:
+        return [path.brain] if path.brain else []
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get(parameter, [])
     return list(dict.fromkeys([path.brain, *asked] if path.brain else asked))

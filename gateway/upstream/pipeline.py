@@ -10,7 +10,7 @@ What comes back is an answer, or one of our own errors: what HTTP raises, and wh
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -31,13 +31,13 @@ from gateway.upstream.detect.detector import Detector
 from gateway.upstream.detect.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
 from gateway.upstream.detect.verdict import Verdict
 from gateway.upstream.dialects.dialect import Dialect, Frames, Route, json_object
-from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, doubt_if_stored, read_whole
+from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, in_doubt_if_stored, read_whole
 from gateway.upstream.retry import (
     FAILURES,
     NOT_SENT,
     Collided,
     TurnedAway,
-    note_if_lost,
+    may_be_lost,
     raise_if_turned_away,
     raise_if_worth_another,
     repeat,
@@ -121,7 +121,7 @@ class Upstream:
             GatewayError: it refused, failed, or could not be reached.
         """
         route, verdict, heard = await self._resolve(call, op, args)
-        with doubt_if_stored(op):
+        try:
             answer = _shorten(op, args, await _parse(op, heard))
             if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
                 # Spelled in another dialect: the request is the same in each of them, its answer is not.
@@ -129,6 +129,8 @@ class Upstream:
                 route = (await self._detector.verdict(call)).route(op)
             if (decoded := json_object(route.decode(answer, args))) is None:
                 raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
+        except GatewayError as error:
+            raise in_doubt_if_stored(op, error) from error.__cause__
         return Reply(decoded, route.name, op.writes)
 
     async def open(self, call: Call, op: Op, args: Args) -> "AnswerStream":
@@ -184,12 +186,19 @@ class Upstream:
         seconds = self._seconds_for(call, op)
 
         async def once() -> Heard:
-            with breaker.guard(FAILURES, person), note_if_lost(lost):
+            breaker.let_through()
+            try:
                 heard = await self._exchange.send(call, op, route, args)
                 if heard.is_open and verdict.denies(heard.response, b""):
                     # Some have a page for every path.
                     heard = Heard(heard.response, await read_whole(heard.response, op))
                 raise_if_turned_away(heard)
+            except FAILURES as error:
+                breaker.fail(person)
+                if may_be_lost(error):
+                    lost.append(error)
+                raise
+            breaker.succeed()
             raise_if_worth_another(op, heard)
             if is_collision(op, heard.response, heard.body):
                 raise Collided
@@ -197,10 +206,12 @@ class Upstream:
 
         self._budget.count_sent(caller)
         try:
-            async with self._bound(op, seconds, person):
+            async with asyncio.timeout(seconds):
                 return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
         except TurnedAway as last:
             return last.heard
+        except (TimeoutError, Collided, httpx.HTTPError) as error:
+            raise _in_doubt(op, self._in_our_words(op, error, person), lost) from error
         except GatewayError as error:
             raise _in_doubt(op, error, lost) from error.__cause__
 
@@ -214,28 +225,27 @@ class Upstream:
         return min(own, max(left, _LAST_SECONDS))
 
     async def _probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
-        async with self._bound(Op.LIST_BRAINS, self._deadlines.probe):
-            return await self._exchange.probe(call, method, path)
-
-    @asynccontextmanager
-    async def _bound(self, op: Op, seconds: float, person: str = "") -> AsyncIterator[None]:
-        """So long for what is in the block; what HTTP raises there leaves in our words."""
         try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError as error:
+            async with asyncio.timeout(self._deadlines.probe):
+                return await self._exchange.probe(call, method, path)
+        except (TimeoutError, httpx.HTTPError) as error:
+            raise self._in_our_words(Op.LIST_BRAINS, error) from error
+
+    def _in_our_words(self, op: Op, error: Exception, person: str = "") -> GatewayError:
+        """What it means that no answer came."""
+        if isinstance(error, TimeoutError):
             self._breakers[op.policy.kind].fail(person)
-            raise _unanswered(op, GatewayError("timeout"), Doubt.LATE) from error
-        except Collided as error:
+            return _unanswered(op, GatewayError("timeout"), Doubt.LATE)
+        if isinstance(error, Collided):
             # It was not made. Whoever won may be writing the very same, and need time for it.
-            raise Unsure(GatewayError("upstream_error"), Doubt.LOST) from error
-        except httpx.HTTPError as error:
-            # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
-            reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]
-            log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=reason)
-            if isinstance(error, httpx.ConnectError):
-                self._detector.distrust()
-            raise _from_transport_failure(op, error) from error
+            return Unsure(GatewayError("upstream_error"), Doubt.LOST)
+        assert isinstance(error, httpx.HTTPError)
+        # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
+        reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]
+        log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=reason)
+        if isinstance(error, httpx.ConnectError):
+            self._detector.distrust()
+        return _from_transport_failure(op, error)
 
 
 class AnswerStream:
@@ -327,7 +337,10 @@ def _shorten(op: Op, args: Args, answer: JsonValue) -> JsonValue:
     if op not in _FINDS or not isinstance(answer, dict):
         return answer
     most = (args.get("top_k") or _MOST_FOUND) + _MARGIN
-    return {key: found[:most] if isinstance(found, list) else found for key, found in answer.items()}
+    for key, found in answer.items():
+        if isinstance(found, list) and len(found) > most:
+            answer[key] = found[:most]
+    return answer
 
 
 def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:

@@ -84,9 +84,12 @@ class Access:
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        if [name for name, _ in scope["headers"]].count(b"host") > 1:
             # The guard looked at one of them; a proxy may have meant the other.
             await Response(status_code=421)(scope, receive, send)
+            return
+        if self._inbound is None and not self._limits.are_set:
+            await self._app(_let_in(scope, LOCAL), receive, send)
             return
         with ExitStack() as under_way:
             try:
