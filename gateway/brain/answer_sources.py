@@ -90,7 +90,10 @@ class Sources:
         over = set() if live else await self._over(paths, listed)
         if over & set(paths) or any(told and told <= over for told in lines):
             raise NotTheirs
-        self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
+        if self._view.is_limited:
+            self._known = (self._known or set()) | {
+                str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)
+            }
 
     def _is_known(self, frame: JsonObject) -> bool:
         """Whether a frame draws on sources that were told before, where that matters."""

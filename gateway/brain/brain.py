@@ -297,6 +297,7 @@ class Brain:
                             yield checked
                         if failure is not None:
                             raise failure
+                        del frames, checked
             except NotTheirs:
                 yield quote_hits(await finder.search_instead(call, brain, query))
             except GatewayError as error:

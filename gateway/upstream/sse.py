@@ -56,6 +56,8 @@ async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> 
                 yield frames
             if broken is not None:
                 raise broken
+            # Here and above: a platform may think for minutes, and what was passed on must not be held meanwhile.
+            del part, frames
             if reader.is_done:
                 return
     except httpx.TimeoutException as error:

@@ -153,6 +153,7 @@ class Memory(Surface):
                             await send_within_time(sending, timer)
                         if broken is not None:
                             raise broken
+                        del frames, pieces
         except StreamBroken as error:
             raise answer.broken_off(error) from error
         said = text.answered(answer.text, answer.citations, answer.origins)

@@ -170,6 +170,7 @@ async def _canonical_frames(frames: Frames) -> Frames:
                     await asyncio.sleep(0)
             if ours:
                 yield ours
+            del together, ours
 
 
 class _Answer:

@@ -1,6 +1,7 @@
 """What leaves for the client when pieces of an answer come: which writes, and with what in each."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Platform(httpx.AsyncBaseTransport):
     parts: tuple[bytes, ...]
     taken: int = 0
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    thinks: asyncio.Event | None = None
+    """What it waits for between two parts."""
 
     async def handle_async_request(self, _request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Stream(self))
@@ -42,7 +45,8 @@ class _Stream(httpx.AsyncByteStream):
         for part in self._platform.parts:
             self._platform.taken += 1
             yield part
-            await asyncio.sleep(0)
+            del part
+            await (self._platform.thinks.wait() if self._platform.thinks else asyncio.sleep(0))
 
     async def aclose(self) -> None:
         self._platform.closed.set()
@@ -169,3 +173,18 @@ async def test_a_client_that_leaves_while_it_has_no_room_ends_the_answer() -> No
     await asyncio.wait_for(asking, 10)
     assert platform.closed.is_set()
     assert platform.taken == 1
+
+
+async def test_nothing_of_what_was_passed_on_is_held_while_the_platform_thinks() -> None:
+    # With a list in it, or the collector does not know of it.
+    chunk = {"chunk_id": "c", "document_id": "d", "not passed on": ["x"]}
+    retrieve = b"event: retrieve\ndata: " + json.dumps({"chunks": [chunk]}).encode() + b"\n\n"
+    platform, client = Platform((retrieve + DELTA, DONE), thinks=asyncio.Event()), Client(MODERN)
+    assert platform.thinks is not None
+    asking = asyncio.ensure_future(client.ask(platform))
+    await turns(lambda: bool(client.writes))
+    await turns(lambda: False, most=10)
+    held = [one for one in gc.get_objects() if isinstance(one, dict) and "not passed on" in one and one is not chunk]
+    assert (len(client.writes), held) == (1, [])
+    platform.thinks.set()
+    await asyncio.wait_for(asking, 10)
