@@ -37,6 +37,10 @@ _OWN_META: Final = frozenset({PROGRESS_TOKEN, IDEMPOTENCY_KEY})
 _LARGEST_ID: Final = 2**53
 _LONGEST_ID: Final = 1024
 
+_PROGRESS: Final = (
+    b'event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/progress",'
+    b'"params":{"progressToken":%b,"progress":%d,"message":%b}}\r\n\r\n'
+)
 _PING: Final = b": ping\r\n\r\n"
 _JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 _EVENT_HEADERS: Final = [
@@ -144,10 +148,12 @@ class _Answer:
         # One after the other, or a keep-alive could stand before the headers.
         self._turn = asyncio.Lock()
 
-    async def report(self, progress: int, message: str) -> None:
+    async def report(self, progress: int, *messages: str) -> None:
         if self._token is not None:
-            params = {"progressToken": self._token, "progress": progress, "message": message}
-            await self._tell(_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+            # Each is an event of its own, and all are one write.
+            token = write_json(self._token)
+            events = [_PROGRESS % (token, place, write_json(said)) for place, said in enumerate(messages, progress)]
+            await self._tell(b"".join(events))
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         raise MCPError(INVALID_REQUEST, "There is no way back to the client.")

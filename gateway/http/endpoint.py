@@ -15,6 +15,7 @@ from gateway.brain.limits import Limits
 from gateway.http.admission import Admission
 from gateway.http.auth.access import RECHECK_SECONDS, Access, Resource
 from gateway.http.auth.inbound import Inbound
+from gateway.http.auth.mcp_user import McpUser
 from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
@@ -86,7 +87,8 @@ def endpoint(
 
     # The innermost first. A request goes through them from the last line to the first.
     is_direct = options.direct and not is_traced()
-    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in apps.items()}
+    known = {name: McpUser(app) for name, app in apps.items()}
+    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in known.items()}
     app: ASGIApp = Mounts(served, mounts, Starlette(lifespan=lifespan))
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)

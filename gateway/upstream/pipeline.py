@@ -9,11 +9,10 @@ What comes back is an answer, or one of our own errors: what HTTP raises, and wh
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import httpx
 import structlog
@@ -249,39 +248,39 @@ class Upstream:
 
 
 class AnswerStream:
-    """The frames of an answer, under three clocks; closed however its reader leaves."""
+    """The frames of an answer, those together that came together, under three clocks; closed however one leaves."""
 
     def __init__(self, response: httpx.Response, frames: Frames, deadlines: Deadlines, started: float) -> None:
-        self._response = response
-        self._frames = frames
-        self._deadlines = deadlines
-        self._started = started
-        self._closing = AsyncExitStack()
+        self._response, self._frames = response, frames
+        self._idle = deadlines.idle
+        # Until the first frame, between any two, and over all of them.
+        self._wall, self._due = started + deadlines.ask, started + deadlines.first_event
+        self._timer = WaitTimer()
 
-    async def __aenter__(self) -> AsyncIterator[JsonObject]:
-        self._closing.push_async_callback(self._response.aclose)
-        await self._closing.enter_async_context(aclosing(self._frames))
-        return await self._closing.enter_async_context(aclosing(self._timed()))
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._closing.__aexit__(kind, error, traceback)
+        self._timer.close()
+        try:
+            await self._frames.aclose()
+        finally:
+            await self._response.aclose()
 
-    async def _timed(self) -> AsyncGenerator[JsonObject, None]:
-        """Until the first frame, between any two, and over all of them."""
-        loop = asyncio.get_running_loop()
-        wall, due = self._started + self._deadlines.ask, self._started + self._deadlines.first_event
-        async with WaitTimer() as timer:
-            while True:
-                try:
-                    frame = await timer.wait(anext(self._frames, None), min(wall, due))
-                except TimeoutError as error:
-                    raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-                if frame is None:
-                    return
-                yield frame
-                due = loop.time() + self._deadlines.idle
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[JsonObject]:
+        try:
+            frames = await self._timer.wait(anext(self._frames, None), min(self._wall, self._due))
+        except TimeoutError as error:
+            raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+        if frames is None:
+            raise StopAsyncIteration
+        self._due = asyncio.get_running_loop().time() + self._idle
+        return frames
 
 
 def _secrets_of(request: httpx.Request) -> list[str]:

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 
-Frames = AsyncGenerator[JsonObject, None]
+# Those together that came together.
+Frames = AsyncGenerator[list[JsonObject], None]
 
 
 @dataclass(frozen=True, slots=True)

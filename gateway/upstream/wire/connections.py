@@ -161,10 +161,10 @@ class _Body(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         content = self._answer.content
         try:
-            while part := await content.readany():
-                # Unpacked, it may be a thousand times as large; who reads it looks after each part.
-                for start in range(0, len(part), _PART_BYTES):
-                    yield part[start : start + _PART_BYTES]
+            while parts := _in_parts(await content.readany()):
+                # Taken out: while the next ones are waited for, nothing is held.
+                while parts:
+                    yield parts.pop()
         except _FAILURES as error:
             # What came before is still to be read: perhaps it was all.
             content.set_exception(None)  # type: ignore[arg-type]
@@ -179,6 +179,13 @@ class _Body(httpx.AsyncByteStream):
         if not self._answer.closed:
             self._answer.close()
         left(self)
+
+
+def _in_parts(read: bytes) -> list[bytes]:
+    """The last one first. Unpacked, it may be a thousand times as large; who reads it looks after each part."""
+    if len(read) <= _PART_BYTES:
+        return [read] if read else []
+    return [read[start : start + _PART_BYTES] for start in range(0, len(read), _PART_BYTES)][::-1]
 
 
 class _Connections(aiohttp.TCPConnector):
