@@ -12,11 +12,8 @@ import pytest
 from starlette.types import Message
 
 from gateway.brain.brain import Brain
-from gateway.http.endpoint import Door, HttpOptions, Mount, endpoint
-from gateway.mcp.run import tools_of
-from gateway.mcp.sdk import server_of
 from gateway.surfaces.memory.surface import Memory
-from tests.gateway.http.test_direct import MODERN, _running, request
+from tests.gateway.http.test_direct import MODERN, request, started
 from tests.gateway.upstream.test_pipeline import DELTA, DONE, RETRIEVE, reaching
 
 ERROR = b'event: error\ndata: {"code":"llm_failed","message":"It fell over."}\n\n'
@@ -63,9 +60,6 @@ class Client:
 
     async def ask(self, platform: Platform) -> None:
         async with reaching("http://platform.example", http=httpx.AsyncClient(transport=platform)) as upstream:
-            memory = Memory(Brain(upstream))
-            mounts = {"memory": Mount(server_of(memory, tools_of(memory), "1.0", None))}
-            app = endpoint(mounts, _running, HttpOptions(max_body=1_000_000), Door())
             body, headers = request(self._revision, "memory_ask", arguments={"query": "x", "brain": "main"})
             body["params"]["_meta"]["progressToken"] = "token"
             said: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
@@ -78,7 +72,8 @@ class Client:
 
             raw = [(name.encode(), value.encode()) for name, value in headers.items()]
             scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": raw}
-            await app({**scope, "server": ("127.0.0.1", 8000)}, receive, self._take)
+            async with started(is_direct=True, surface=Memory(Brain(upstream))) as app:
+                await app({**scope, "server": ("127.0.0.1", 8000)}, receive, self._take)
 
     async def _take(self, message: Message) -> None:
         if body := message.get("body"):
