@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Final
 
 import httpx
+from httpx_sse._decoders import SSEDecoder
 
 from gateway.operations.errors import CATALOGUE, StreamBroken
 from gateway.operations.json_text import TooLarge, parse_json
@@ -85,6 +86,7 @@ class _Reader:
     def __init__(self, secrets: Sequence[str]) -> None:
         self._secrets = secrets
         self._blocks = _Blocks()
+        self._decoder = SSEDecoder()
         self._events = self._said = self._cited = 0
         self.is_done = False
 
@@ -105,14 +107,16 @@ class _Reader:
         return [frame for frame in frames if self._counts(frame)]
 
     def _frame(self, block: bytes) -> JsonObject | None:
-        kind, data = _event(block)
+        for line in block.decode("utf-8", "replace").split("\n"):
+            self._decoder.decode(line)
+        event = self._decoder.decode("")
         # An error without a word is one all the same.
-        if not data and kind != "error":
+        if event is None or (not event.data and event.event != "error"):
             return None
         self._events += 1
         if self._events > EVENTS:
             raise _too_large("more events than an answer needs")
-        if (frame := _frame(kind, data)) is None:
+        if (frame := _frame(event.event, event.data)) is None:
             return None
         if frame["type"] == "error":
             raise _from_error_frame(frame, self._secrets)
@@ -183,18 +187,6 @@ class _Blocks:
         rest = part[1:] if self._is_after_cr and part.startswith(b"\n") else part
         self._is_after_cr = part.endswith(b"\r")
         return rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _event(block: bytes) -> tuple[str, str]:
-    """The kind of an event and its data. Other fields, and comments, are nothing to us."""
-    kind, data = "", []
-    for line in block.decode("utf-8", "replace").split("\n"):
-        name, _, value = line.partition(":")
-        if name == "data":
-            data.append(value.removeprefix(" "))
-        elif name == "event":
-            kind = value.removeprefix(" ")
-    return kind or "message", "\n".join(data)
 
 
 def _check(event: int) -> None:
