@@ -24,6 +24,8 @@ _FASTMCP_SETTINGS = {
     # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
     "FASTMCP_TELEMETRY_MODE": "off",
 }
+# Commands that serve nothing -> the module of each.
+_ADMINISTRATION = {"token": "token", "key": "key", "backup": "backup", "restore": "backup"}
 _EPILOG = "Settings are environment variables that begin with BRAINS_; docs/settings.md lists them."
 
 
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     from gateway.config.settings import load
 
-    if arguments.command in {"token", "key"}:
+    if arguments.command in _ADMINISTRATION:
         _administrate(load(), arguments)
         return
     if arguments.command == "platform":
@@ -89,7 +91,7 @@ def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
     from gateway.app.startup import CannotStart
 
     try:
-        import_module(f"gateway.cli.{arguments.command}").run(settings, arguments)
+        import_module(f"gateway.cli.{_ADMINISTRATION[arguments.command]}").run(settings, arguments)
     except OSError as error:
         raise CannotStart(f"{error.filename} cannot be read or written: {error.strerror}.") from None
     except ValueError:
@@ -123,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
     _add_token(commands)
     _add_key(commands)
+    _add_backup(commands)
     commands.add_parser("contract", help="hold a platform against the contract")
     return parser
 
@@ -164,6 +167,15 @@ def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         made = verbs.add_parser(verb, help=told)
         made.add_argument("--algorithm", choices=["ES256", "Ed25519"], default="ES256", help="default: ES256")
     verbs.add_parser("list", help="all keys, without their secrets")
+
+
+def _add_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    backup = commands.add_parser("backup", help="copy the embedded brain while it is in use", epilog=_EPILOG)
+    backup.add_argument("file", type=Path, metavar="FILE", help="the copy, or a directory for it; it replaces no file")
+    backup.add_argument("--with-secrets", action="store_true", help="put the files of tokens and keys in it too")
+    restore = commands.add_parser("restore", help="put a backup in the place of the embedded brain", epilog=_EPILOG)
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file that `backup` made")
+    restore.add_argument("--with-secrets", action="store_true", help="put back the tokens and keys in it too")
 
 
 def _port(text: str) -> int:

@@ -72,6 +72,12 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
+    backup_dir: HomePath | None = Field(
+        None, description="Where a backup of the embedded brain is made each day it runs. Unset: none is made."
+    )
+    backup_keep: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        7, description="How many daily backups are kept in `BRAINS_BACKUP_DIR`."
+    )
     embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
