@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gateway import __version__
+from gateway.cli.arguments import AT_DESK, add_commands
 from gateway.surfaces.catalog import SURFACES
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         from contract.command import main as judge
 
         sys.exit(judge(given[1:], "brains-gateway contract"))
-    arguments = _parser().parse_args(given)
+    parser, commands = _parsers()
+    arguments = parser.parse_args(given)
+    if arguments.command == "completion":
+        from gateway.cli.completion import script
+
+        sys.stdout.write(script(commands, arguments.shell))
+        return
     for name, value in _FASTMCP_SETTINGS.items():
         os.environ.setdefault(name, value)
     from gateway.app.startup import CannotStart
@@ -47,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BadSetting as error:
         _exit(str(error), 2)
     except CannotStart as error:
-        _exit(str(error), 1)
+        _exit(str(error), error.exit_code)
     except KeyboardInterrupt:
         # Ctrl-C is how a person stops a server: nothing went wrong.
         sys.exit(0)
@@ -56,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     from gateway.config.settings import load
 
+    if arguments.command in AT_DESK:
+        import_module("gateway.cli.at_desk").run(load(), arguments)
+        return
     if arguments.command in _ADMINISTRATION:
         _administrate(load(), arguments)
         return
@@ -98,7 +108,8 @@ def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
         raise CannotStart("The file does not hold what it should: move it away and make a new one.") from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """That of all arguments, and those of each command."""
     parser = argparse.ArgumentParser("brains-gateway", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"brains-gateway {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -126,8 +137,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_token(commands)
     _add_key(commands)
     _add_backup(commands)
+    add_commands(commands, _EPILOG)
+    completion = commands.add_parser("completion", help="print what makes a shell complete commands and options")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
     commands.add_parser("contract", help="hold a platform against the contract")
-    return parser
+    return parser, commands.choices
 
 
 def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

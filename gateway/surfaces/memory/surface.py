@@ -78,7 +78,7 @@ class Memory(Surface):
     @tool(schema.INGEST_FILE, Use("ingest_file"))
     async def ingest_file(self, args: schema.IngestFileInput, call: Call) -> Result:
         result = _with_status(
-            await self._brain.ingest_file(call, args.brain, args.path, _as_upload(args.path, args.as_))
+            await self._brain.ingest_file(call, args.brain, args.path, as_upload(args.path, args.as_))
         )
         return Result(_with_brain_note(text.ingested(result), call), result | _outcome(result, call))
 
@@ -184,7 +184,7 @@ def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonO
     return [fill(item, fields) for item in found]
 
 
-def _as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:
+def as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:
     """A file part named after the file alone: where it lies on this host is nobody's business."""
     name = PurePath(path)
     extension = name.suffix.lower()
