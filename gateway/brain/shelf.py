@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from gateway.brain.brain import Brain
 from gateway.brain.notebook import Entry, Notebook
@@ -67,6 +67,28 @@ class Document:
         own = {"name": self.record.get("title"), "tags": self.tags or None, **metadata}
         return notes.with_fields(text, {key: value for key, value in own.items() if value is not None})
 
+    @property
+    def exported(self) -> bytes:
+        """All that is known of the document, as bytes that say the same on any platform.
+
+        What has front matter is taken as it is. Else what the platform's record says is put there.
+        """
+        try:
+            text = self.body.decode()
+        except UnicodeDecodeError:
+            return self.body
+        if not self.record or not self.path.endswith(".md") or notes.parse(self.body).front:
+            return self.body
+        record, metadata = self.record, self.record.get("metadata") or {}
+        times = {"created": record.get("created_at"), "modified": record.get("updated_at")}
+        document = {
+            "content": text,
+            "title": self.title,
+            "tags": self.tags,
+            "metadata": {**{name: time for name, time in times.items() if time}, **metadata},
+        }
+        return notes.render(document, notes.now())
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -87,8 +109,12 @@ class Shelf:
         self._notes = Notebook(brain)
 
     async def entries(self, call: Call, folder: str = "") -> list[Entry]:
-        """All documents in a folder and below it, newest first; not what is kept beside notes."""
-        return await self._notes.entries(call, folder.strip("/"), ending="")
+        """All documents in a folder and below it, newest first; not what is kept beside notes.
+
+        A name that begins with a dot is the platform's own: some list the file of their index.
+        """
+        listed = await self._notes.entries(call, folder.strip("/"), ending="")
+        return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
 
     async def read(self, call: Call, path: str) -> Document:
         """Raises: GatewayError: not_found."""
@@ -129,6 +155,28 @@ class Shelf:
         """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
         args = {"path": path, "body": body, "expected": expected}
         return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
+
+    async def restore(
+        self, call: Call, path: str, exported: bytes, *, replaces: bool
+    ) -> Literal["new", "same", "other"]:
+        """Bring in what was exported. Returns what was there: nothing, the same, or something else.
+
+        Something else is left alone, unless this `replaces` it; then it is kept as a version.
+        """
+        try:
+            before = await self.read(call, path)
+        except GatewayError as error:
+            if error.code != "not_found":
+                raise
+            await self.put(call, path, exported, None)
+            return "new"
+        if exported in (before.body, before.exported):
+            return "same"
+        if replaces:
+            aside = _version_path(path, before.checksum)
+            args = {"path": path, "body": exported, "expected": before.checksum, "aside": aside}
+            await self._brain.note(call, "replace_note", args, stored=exported)
+        return "other"
 
     async def remove(self, call: Call, path: str) -> str:
         """Put a note away. Returns where it is kept.

@@ -5,7 +5,24 @@ from pathlib import Path
 from typing import Protocol
 
 # Commands on what a brain holds.
-AT_DESK = frozenset({"brains", "list", "show", "search", "ask", "add", "edit", "rm", "mv", "history", "undo"})
+AT_DESK = frozenset(
+    {
+        "brains",
+        "list",
+        "show",
+        "search",
+        "ask",
+        "add",
+        "edit",
+        "rm",
+        "mv",
+        "history",
+        "undo",
+        "export",
+        "import",
+        "migrate",
+    }
+)
 
 
 class _Command(Protocol):
@@ -73,6 +90,20 @@ def _add_changes(command: _Command) -> None:
     undo = command("undo", "make a note what it was before; what it is now becomes a version too", json=False)
     undo.add_argument("note", metavar="NOTE")
     undo.add_argument("version", metavar="VERSION", nargs="?", help="as `history` shows it (default: the newest)")
+    _add_transfers(command)
+
+
+def _add_transfers(command: _Command) -> None:
+    export = command("export", "write all notes to a folder of markdown, or to one file of JSON lines", json=False)
+    export.add_argument("to", metavar="TO", help="a folder, a new file that ends in .jsonl, or `-`")
+    export.add_argument("--folder", default="", help="only what is in this folder of the brain")
+    imported = command("import", "store what was exported; what is there already stays as it is", json=False)
+    imported.add_argument("source", metavar="FROM", help="a folder or a file that `export` wrote, or `-`")
+    imported.add_argument("--replace", action="store_true", help="take the place of other notes, which become versions")
+    migrate = command("migrate", "store what another program kept", json=False)
+    migrate.add_argument("--from", dest="kind", required=True, choices=["markdown", "mem0", "memory-json"])
+    migrate.add_argument("source", type=Path, metavar="PATH", help="a folder of markdown, or a file of JSON")
+    migrate.add_argument("--dry-run", action="store_true", help="only say what would be stored, and what would not")
 
 
 def _common() -> argparse.ArgumentParser:

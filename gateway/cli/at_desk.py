@@ -8,7 +8,7 @@ from typing import Final
 from gateway.app import log
 from gateway.app.desk import Desk, at_desk
 from gateway.app.startup import CannotStart
-from gateway.cli import finding, notes
+from gateway.cli import finding, notes, transfer
 from gateway.cli.prepare import check_place
 from gateway.config.settings import Settings
 from gateway.operations.errors import GatewayError
@@ -25,6 +25,9 @@ COMMANDS: Final[Mapping[str, Callable[[Desk, argparse.Namespace], Awaitable[None
     "mv": notes.move,
     "history": notes.history,
     "undo": notes.undo,
+    "export": transfer.export,
+    "import": transfer.import_,
+    "migrate": transfer.migrate,
 }
 # The code of an error -> that of the process. What is not here is 1.
 _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}
