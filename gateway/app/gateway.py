@@ -273,6 +273,7 @@ def _options(settings: Settings) -> Options:
         model=settings.being_model,
         full_text=settings.full_text == "on",
         tool_prefix=settings.tool_prefix,
+        extra_tools=settings.has_extra_tools,
     )
 
 

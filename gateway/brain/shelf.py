@@ -145,10 +145,12 @@ class Shelf:
 
         Raises: GatewayError: conflict, if something else is there by now; forbidden, if it says who wrote it.
         """
-        before = await self.read(call, path)
-        _check_vouched(before, text)
-        body = text.encode()
-        args = {"path": path, "body": body, "expected": expected, "aside": _version_path(path, before.checksum)}
+        _check_vouched(await self.read(call, path), text)
+        return await self.rewrite(call, path, text.encode(), expected)
+
+    async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
+        """The same with bytes of ours. What they replace is kept as a version."""
+        args = {"path": path, "body": body, "expected": expected, "aside": _version_path(path, expected)}
         return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
@@ -173,9 +175,7 @@ class Shelf:
         if exported in (before.body, before.exported):
             return "same"
         if replaces:
-            aside = _version_path(path, before.checksum)
-            args = {"path": path, "body": exported, "expected": before.checksum, "aside": aside}
-            await self._brain.note(call, "replace_note", args, stored=exported)
+            await self.rewrite(call, path, exported, before.checksum)
         return "other"
 
     async def remove(self, call: Call, path: str) -> str:

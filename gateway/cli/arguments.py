@@ -45,7 +45,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     brains.add_argument("verb", nargs="?", choices=["list", "create"], default="list")
     brains.add_argument("name", nargs="?", default="", help="what a new brain is called")
     brains.add_argument("--slug", help="how it is named in URLs and commands (default: derived from its name)")
-    brains.add_argument("--visibility", choices=["private", "shared", "public"], default="private")
+    brains.add_argument("--visibility", choices=["private", "tenant", "public"], default="private")
 
     listed = command("list", "list notes, the newest first")
     listed.add_argument("folder", nargs="?", default="", help="a folder of the brain (default: all of it)")

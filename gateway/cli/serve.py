@@ -49,6 +49,8 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
         embedded = embedded_brain(settings, own_fetch(settings))
         stop = embedded.stop
         environment["BRAINS_DIALECT"] = "platform"
+        # To the workers, the embedded brain is a platform.
+        environment["BRAINS_EXTRA_TOOLS"] = "on" if settings.has_extra_tools else "off"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
         environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
     if settings.state_keys_file is None:

@@ -131,6 +131,11 @@ class Settings(BaseSettings):
         description="Whether a result has a second text, with what the short text leaves out. Some models are shown "
         "only texts.",
     )
+    extra_tools: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether `memory` has four more tools, to list, read, update and forget notes. `auto`: with the "
+        "embedded brain.",
+    )
     tool_prefix: ToolPrefix = Field(
         "",
         description="Prefix of all tool names, for clients that join the tools of several servers. `{surface}` in it "
@@ -253,7 +258,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope", "full_text", "direct"),
+        *("surface", "write_scope", "full_text", "direct", "extra_tools"),
         mode="before",
     )
     @classmethod
@@ -310,6 +315,10 @@ class Settings(BaseSettings):
     @property
     def first_surface(self) -> str:
         return self.surface or self.surfaces[0]
+
+    @property
+    def has_extra_tools(self) -> bool:
+        return self.extra_tools == "on" or (self.extra_tools == "auto" and self.upstream_url is None)
 
     @property
     def is_loopback(self) -> bool:
