@@ -1,6 +1,7 @@
 """The file of the embedded brain: whether it is sound, and its backups."""
 
 import os
+import sqlite3
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from contract.platform import backup
+from contract.platform import backup, purge
 from contract.platform.backup import BackupFailed, Copied
 from contract.platform.integrity import Trouble, check_database
 from gateway.app.startup import CannotStart
@@ -69,6 +70,25 @@ def backup_state(settings: Settings) -> tuple[str, str | None]:
     told = f"{len(made)} in {directory}, the newest {made[0].name}"
     overdue = now - made[0].stat().st_mtime > _OVERDUE_SECONDS
     return told, f"The newest backup in {directory} is more than two days old." if overdue else None
+
+
+def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
+    """Leave nothing of what was erased in the file of the embedded brain. Returns which notes were made of the one at
+    this path, and which daily backups have it.
+
+    Raises: CannotStart.
+    """
+    try:
+        purge.scrub(settings.data_dir)
+        derived = purge.derived_from(settings.data_dir, path)
+    except purge.StillRead:
+        raise CannotStart(
+            "It is erased, but another gateway reads the file: repeat this when it has stopped."
+        ) from None
+    except sqlite3.Error as error:
+        raise CannotStart(f"It is erased, but the file could not be rewritten: {error}. Repeat this.") from None
+    kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
+    return derived, [file for file in kept if purge.holds(file, path)]
 
 
 class DailyBackups:

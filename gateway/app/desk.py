@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.app.database_file import scrub
 from gateway.app.gateway import Gateway
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
@@ -25,14 +26,20 @@ class Desk:
     shelf: Shelf
     principal: Principal
     named: str | None
-    project: str | None = None
+    settings: Settings
 
     def call(self) -> Call:
         """A call of theirs. Each thing that is done is one."""
         partition = LOCAL.subject if self.principal is LOCAL else self.principal.partition
         bound = self.principal.brain
-        caller = Caller(partition, ceiling=bound, preferred=self.named, principal=self.principal, project=self.project)
+        caller = Caller(
+            partition, ceiling=bound, preferred=self.named, principal=self.principal, project=self.settings.project
+        )
         return Call(caller)
+
+    def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
+        """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
+        return None if self.settings.upstream_url is not None else scrub(self.settings, path)
 
     async def ingest(self, file: Path) -> JsonObject:
         return await self.brain.ingest_file(self.call(), None, str(file), as_upload(str(file), None))
@@ -52,7 +59,7 @@ async def at_desk(
     check_local(settings)
     gateway = Gateway(settings.model_copy(update={"backup_dir": None}), roots=roots)
     async with gateway.running():
-        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings.project)
+        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings)
 
 
 def _principal(settings: Settings, whose: str | None) -> Principal:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from gateway.brain.brain import Brain
-from gateway.brain.notebook import Entry, Notebook
+from gateway.brain.notebook import Entry, Notebook, hits_path
 from gateway.operations import names, notes
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -189,9 +189,15 @@ class Shelf:
             raise GatewayError("not_found", f"There is no note {path}.")
         return to
 
-    async def erase(self, call: Call, path: str) -> bool:
-        """Remove a document for good, as far as the platform does. Returns whether there was something."""
-        return await self._notes.remove(call, path)
+    async def erase(self, call: Call, path: str) -> int:
+        """Remove a note for good, as far as the platform does, with every version and the count of its hits.
+
+        Returns how many copies there were.
+        """
+        copies = [path, *(version.path for version in await self.versions(call, path))]
+        removed = sum([await self._notes.remove(call, copy) for copy in copies])
+        await self._notes.remove(call, hits_path(path))
+        return removed
 
     async def move(self, call: Call, path: str, to: str) -> None:
         """Raises: GatewayError: not_found; conflict, if something is there."""

@@ -82,6 +82,9 @@ def _add_changes(command: _Command) -> None:
     remove = command("rm", "put notes away, so that nothing finds them; `undo` brings them back", json=False)
     remove.add_argument("notes", metavar="NOTE", nargs="+")
     remove.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    remove.add_argument(
+        "--purge", action="store_true", help="erase them for good, with all versions; also those put away"
+    )
     move = command("mv", "give a note another path; it replaces none", json=False)
     move.add_argument("note", metavar="NOTE")
     move.add_argument("to", metavar="TO")

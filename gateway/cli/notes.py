@@ -95,12 +95,37 @@ def _keep_draft(text: str, path: str) -> str:
 
 
 async def remove(desk: Desk, arguments: argparse.Namespace) -> None:
+    if arguments.purge:
+        await _purge(desk, arguments)
+        return
     for path in arguments.notes:
         document = await desk.shelf.read(desk.call(), path)
         if not arguments.yes and not confirm(f"Put away {printable(path)} ({printable(document.title)})?"):
             raise CannotStart("Nothing was put away. To put it away without being asked, add --yes.")
         await desk.shelf.remove(desk.call(), path)
         say(f"{printable(path)} is put away. Bring it back with: brains-gateway undo {path}")
+
+
+async def _purge(desk: Desk, arguments: argparse.Namespace) -> None:
+    """Erase notes for good, and say where else they may be."""
+    for path in arguments.notes:
+        if not arguments.yes and not confirm(f"Erase {printable(path)} for good, with all its versions?"):
+            raise CannotStart("Nothing was erased. To erase it without being asked, add --yes.")
+        copies = await desk.shelf.erase(desk.call(), path)
+        left = desk.scrub(path)
+        if not copies:
+            raise GatewayError("not_found", f"There is no note {path}, and no version of one.")
+        say(f"{printable(path)} is erased: {copies} in all.")
+        if left is None:
+            say("What the platform keeps of it, in an index, a log or a backup of its own, cannot be known from here.")
+            continue
+        derived, backups = left
+        told = [f"Made of it, and still there: {printable(note)}" for note in derived]
+        told += [f"This backup still has it: {file}" for file in backups]
+        say(
+            *told,
+            "Backups, exports and copies that were put elsewhere may have it, and so may what was said in sessions.",
+        )
 
 
 async def move(desk: Desk, arguments: argparse.Namespace) -> None:
