@@ -17,7 +17,9 @@ PINS: Final = Path(__file__).parent / "tools"
 @cache
 def vocabularies() -> dict[str, frozenset[str]]:
     """The names of the tools of each surface, as they are pinned."""
-    pins = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in PINS.glob("*.json")}
+    # What one server has beside a surface is no surface.
+    files = [path for path in PINS.glob("*.json") if not path.stem.endswith("_extras")]
+    pins = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
     return {surface: frozenset(tool["name"] for tool in tools) for surface, tools in pins.items()}
 
 

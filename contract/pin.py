@@ -16,6 +16,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp_types import Tool
 
 PINS = Path(__file__).parent / "tools"
+EXTRAS = "_extras"
 PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 
@@ -33,6 +34,10 @@ async def listed(command: str, *arguments: str) -> list[Tool]:
 def main() -> None:
     surface, command, *arguments = sys.argv[1:]
     tools = asyncio.run(listed(command, *arguments))
+    if surface.endswith(EXTRAS):
+        # What a server has beside those of the surface.
+        own = json.loads((PINS / f"{surface.removesuffix(EXTRAS)}.json").read_text(encoding="utf-8"))
+        tools = [tool for tool in tools if tool.name not in {pin["name"] for pin in own}]
     text = json.dumps(pinned(tools), indent=2, sort_keys=True, ensure_ascii=False)
     (PINS / f"{surface}.json").write_text(text + "\n", encoding="utf-8")
 

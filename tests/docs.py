@@ -130,6 +130,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "seeds": totals_table,
     "gaps": gaps_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},
+    "extra tools of memory": partial(tools_table, "memory_extras"),
     **{f"seed of {name}": partial(seed_table, name) for name in SEEDS},
 }
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from contract.pin import PINS, pinned
-from gateway.surfaces.catalog import SURFACES
+from gateway.surfaces.catalog import EXTRA_TOOLS, SURFACES
 from tests.served import Era, listening, serving, stdio_client
 from tests.upstreams import Scripted
 
@@ -17,11 +17,32 @@ PINNED: dict[str, list[dict[str, Any]]] = {
     name: json.loads((PINS / f"{name}.json").read_text(encoding="utf-8")) for name in SURFACES
 }
 PIN = PINNED["memory"]
-TOOLS = [pytest.param(tool, id=f"{surface}-{tool['name']}") for surface, pin in PINNED.items() for tool in pin]
+EXTRAS: list[dict[str, Any]] = json.loads((PINS / "memory_extras.json").read_text(encoding="utf-8"))
+# With the embedded brain, unless the operator wants it otherwise.
+SERVED = {**PINNED, "memory": [*PIN, *EXTRAS]}
+TOOLS = [pytest.param(tool, id=f"{surface}-{tool['name']}") for surface, pin in SERVED.items() for tool in pin]
 
 
 def test_every_pin_is_of_a_surface() -> None:
-    assert {path.stem for path in PINS.glob("*.json")} == set(SURFACES)
+    assert {path.stem for path in PINS.glob("*.json")} == {*SURFACES, "memory_extras"}
+    assert tuple(tool["name"] for tool in EXTRAS) == EXTRA_TOOLS
+
+
+@pytest.mark.parametrize(("asked", "before_a_platform", "expected"), [("off", False, PIN), ("auto", True, PIN)])
+async def test_without_the_extra_tools_there_are_the_eleven_alone(
+    tmp_path: Path, asked: str, before_a_platform: bool, expected: list[dict[str, Any]]
+) -> None:
+    settings = {"upstream_url": "http://127.0.0.1:9"} if before_a_platform else {}
+    with serving(tmp_path, tmp_path, extra_tools=asked, **settings) as served:
+        async with served.over_http("modern") as client:
+            assert pinned(await client.list_tools()) == expected
+
+
+@pytest.mark.not_quick
+async def test_over_stdio_too_there_are_the_eleven_alone(tmp_path: Path) -> None:
+    settings = {"BRAINS_DATA_DIR": str(tmp_path), "BRAINS_EXTRA_TOOLS": "off"}
+    async with stdio_client("legacy", tmp_path, **settings) as client:
+        assert pinned(await client.list_tools()) == PIN
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -31,7 +52,7 @@ def test_every_pin_is_of_a_surface() -> None:
 @pytest.mark.few(5)
 async def test_stdio_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: str) -> None:
     async with stdio_client(era, tmp_path, surface=surface, BRAINS_DATA_DIR=str(tmp_path)) as client:
-        assert pinned(await client.list_tools()) == PINNED[surface]
+        assert pinned(await client.list_tools()) == SERVED[surface]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -41,14 +62,14 @@ async def test_http_serves_the_pinned_tools(tmp_path: Path, era: Era, surface: s
     with serving(tmp_path, tmp_path) as served:
         for path in (f"/{surface}/mcp", f"/{surface}/mcp/main"):
             async with served.over_http(era, path) as client:
-                assert pinned(await client.list_tools()) == PINNED[surface]
+                assert pinned(await client.list_tools()) == SERVED[surface]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 async def test_the_chosen_surface_is_the_one_at_mcp(tmp_path: Path, surface: str) -> None:
     with serving(tmp_path, tmp_path, surface=surface) as served:
         async with served.over_http("modern") as client:
-            assert pinned(await client.list_tools()) == PINNED[surface]
+            assert pinned(await client.list_tools()) == SERVED[surface]
 
 
 async def test_a_surface_that_is_left_out_is_not_served(tmp_path: Path) -> None:
@@ -65,7 +86,9 @@ async def test_a_surface_that_is_left_out_is_not_served(tmp_path: Path) -> None:
 async def test_without_a_root_http_does_not_offer_files(tmp_path: Path, era: Era) -> None:
     with serving(tmp_path, None) as served:
         async with served.over_http(era) as client:
-            assert pinned(await client.list_tools()) == [t for t in PIN if t["name"] != "memory_ingest_file"]
+            assert pinned(await client.list_tools()) == [
+                t for t in SERVED["memory"] if t["name"] != "memory_ingest_file"
+            ]
 
 
 async def test_listing_tools_asks_nothing_of_the_platform(tmp_path: Path) -> None:

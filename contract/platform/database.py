@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections import deque
@@ -10,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from contract.platform.holding import Hold, InUse, hold
 from contract.platform.meaning.embedder import Embedder
 
 BUSY_SECONDS: Final = 10.0
@@ -50,6 +52,7 @@ class Database:
         self.written: Callable[[], None] = lambda: None
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
+        self._hold: Hold | None = None
         # Threads of one process queue here, so that SQLite's polling only settles what is between processes.
         self._write_turn = threading.Lock()
 
@@ -64,28 +67,39 @@ class Database:
         Raises: StoreUnavailable.
         """
         file = data_dir / FILE_NAME
+        database = cls(file, embedder)
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-            file.chmod(0o600)
-            database = cls(file, embedder)
-            with closing(database._connect()) as connection:
-                # Everybody waits for a migration: vectors of what it indexes are made later.
-                connection.embedder = None
-                _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-                # A table that is made anew is dropped once, and what refers to it must not go with it.
-                connection.execute("PRAGMA foreign_keys = OFF")
-                _migrate(connection, complete)
+            # Before the file is looked at: nobody may put another in its place from here on.
+            database._hold = hold(data_dir)
+            _make(file)
+            database._prepare(complete)
+        except InUse:
+            raise StoreUnavailable(f"A backup is being put in the place of {file}: try again then.") from None
         except OSError as error:
             raise StoreUnavailable(f"The data directory {data_dir} cannot be used: {error.strerror}.") from error
         except sqlite3.Error as error:
             raise StoreUnavailable(f"The brain file {file} cannot be opened: {error}.") from error
+        finally:
+            if sys.exception() is not None:
+                database.close()
         return database
+
+    def _prepare(self, complete: Callable[[sqlite3.Connection, int], None]) -> None:
+        with closing(self._connect()) as connection:
+            # Everybody waits for a migration: vectors of what it indexes are made later.
+            connection.embedder = None
+            _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+            # A table that is made anew is dropped once, and what refers to it must not go with it.
+            connection.execute("PRAGMA foreign_keys = OFF")
+            _migrate(connection, complete)
 
     def close(self) -> None:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+        if self._hold is not None:
+            self._hold.release()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -146,6 +160,14 @@ class Database:
             connection.close()
             raise
         return connection
+
+
+def _make(file: Path) -> None:
+    """A file that only its owner can read. One that can be opened is left alone: closing it would take the locks away
+    that this process has on it."""
+    if not file.exists() or not os.access(file, os.R_OK | os.W_OK):
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    file.chmod(0o600)
 
 
 def embedder_of(connection: sqlite3.Connection) -> Embedder | None:

@@ -7,8 +7,10 @@ from typing import Final
 from contract.platform import brains, changes, documents, names
 from contract.platform.brains import ANYBODY, Brain, Caller
 from contract.platform.changes import Changes
-from contract.platform.database import Database, StoreUnavailable
+from contract.platform.database import FILE_NAME, Database, StoreUnavailable
 from contract.platform.ingest import Intake
+from contract.platform.integrity import check_database, kind_of, was_left_open
+from contract.platform.integrity import trouble as trouble_of
 from contract.platform.library import Library
 from contract.platform.llm.backlog import Backlog
 from contract.platform.llm.tidying import Tidying
@@ -44,11 +46,19 @@ class Store:
         Without an embedder, everything is found by words alone, and nothing gets a vector.
         Raises: StoreUnavailable.
         """
+        # What was not closed may be damaged, and a damaged file looks sound until a bad page of it is read.
+        trouble = check_database(data_dir, thorough=was_left_open(data_dir), patience=0)
+        if trouble is not None and trouble.kind not in {"locked", "full"}:
+            raise StoreUnavailable(str(trouble))
         # No write waits for a service: its vectors are filled in later.
         at_once = None if isinstance(embedder, RemoteEmbedder) else embedder
         store = cls(Database.open(data_dir, _complete, at_once), embedder)
         if store._meaning is not None:
-            store._meaning.start()
+            try:
+                store._meaning.start()
+            except sqlite3.Error as error:
+                store.close()
+                raise StoreUnavailable(str(trouble_of(kind_of(error), data_dir / FILE_NAME))) from None
         return store
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.models import ModelEndpoint
 from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
+from gateway.app.database_file import DailyBackups
 from gateway.app.startup import CannotStart, listening_socket
 from gateway.config.settings import Settings
 from gateway.ingest.child_reader import Reason, Unreadable, read_in_child
@@ -36,22 +37,37 @@ class EmbeddedBrain:
         embedder: Embedder | None = None,
         *,
         llm: ModelEndpoint | None = None,
+        backups: tuple[Path, int] | None = None,
     ) -> None:
+        """`backups` are made daily in a directory, which keeps so many of them."""
         token = secrets.token_urlsafe(32)
-        listening = listening_socket("127.0.0.1", 0)
         self._store = open_store(data_dir, embedder)
+        listening = listening_socket("127.0.0.1", 0)
         self._server = platform_server(self._store, token, fetch, llm)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
         )
         self.endpoint = Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}", token)
+        self._backups = None if backups is None else DailyBackups(data_dir, *backups)
         # The socket listens already: requests wait for the server instead of being refused.
         self._thread.start()
 
     def stop(self) -> None:
+        if self._backups is not None:
+            self._backups.stop()
         self._server.should_exit = True
         self._thread.join(timeout=10)
         self._store.close()
+
+
+def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
+    """The embedded brain as it is set up, with its models and its backups.
+
+    Raises: CannotStart.
+    """
+    backups = None if settings.backup_dir is None else (settings.backup_dir, settings.backup_keep)
+    model = language_model(settings)
+    return EmbeddedBrain(settings.data_dir, fetch, embedder_of(settings), llm=model, backups=backups)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -71,7 +87,9 @@ def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
     try:
         return Store.open(data_dir, embedder)
     except StoreUnavailable as error:
-        raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
+        told = str(error)
+        other = "" if "BRAINS_DATA_DIR" in told or "restore" in told else " Choose another with BRAINS_DATA_DIR."
+        raise CannotStart(f"{told}{other}") from None
 
 
 def language_model(settings: Settings) -> ModelEndpoint | None:

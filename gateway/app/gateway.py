@@ -214,10 +214,9 @@ class Gateway:
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
-        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
+        from gateway.app.embedded import embedded_brain
 
-        settings = self._settings
-        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), llm=language_model(settings))
+        embedded = embedded_brain(self._settings, self._fetch)
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint
@@ -279,6 +278,7 @@ def _options(settings: Settings) -> Options:
         model=settings.being_model,
         full_text=settings.full_text == "on",
         tool_prefix=settings.tool_prefix,
+        extra_tools=settings.has_extra_tools,
     )
 
 

@@ -17,6 +17,8 @@ PARENT: Final = "BRAINS_WORKER_OF"
 class CannotStart(Exception):
     """Why a command cannot run here, in one sentence with its fix."""
 
+    exit_code = 1
+
 
 @contextmanager
 def fast_import() -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -178,6 +178,11 @@ class Brain:
     async def close_session(self, call: Call, brain: str | None, session_id: str) -> JsonObject:
         names.check_id(session_id, "session_id")
         return await self.serve(call, brain, "close_session", {"session_id": session_id})
+
+    async def settle(self, call: Call, brain: str | None) -> None:
+        """Let the rest of a call mean the brain that one of its arguments names."""
+        if brain is not None:
+            call.caller = replace(call.caller, preferred=await self._directory.resolve(call, brain))
 
     async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
         """A chain on a note of a surface. What the caller may not see is not there."""

@@ -48,7 +48,8 @@ class Notebook:
 
     async def entries(self, call: Call, folder: str, *, ending: str = ".md") -> list[Entry]:
         """The notes in a folder and below it, newest first; not what is kept beside them."""
-        items = await self._items(call, folder, recursive=True)
+        # Some list folders too.
+        items = [item for item in await self._items(call, folder, recursive=True) if not item.get("is_dir")]
         found = [entry for entry in map(_entry, items) if entry.path.endswith(ending) and _is_note(entry, folder)]
         return sorted(found, key=lambda entry: (entry.changed, entry.path), reverse=True)
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from gateway.app.capabilities import capabilities
+from gateway.app.database_file import backup_state, trouble_of
 from gateway.app.gateway import Gateway
 from gateway.cli.prepare import local_roots, prepare
 from gateway.config.settings import Settings
@@ -24,13 +25,15 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     check_local(settings)
     prepare(settings.model_copy(update={"log_level": "error"}))
     roots = local_roots(settings)
-    gateway = Gateway(settings, roots=roots)
+    # A look makes no backups.
+    gateway = Gateway(settings.model_copy(update={"backup_dir": None}), roots=roots)
 
     async def run() -> JsonObject:
         async with gateway.running():
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
             if settings.ignored:
                 report["ignored"] = settings.ignored
+            report["problems"] = [*_of_the_file(settings), *report["problems"]]
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
             models = await _models_of(gateway)
@@ -43,10 +46,19 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     told = (
         [json.dumps({"platform": where, **report}, ensure_ascii=False, indent=2)]
         if as_json
-        else report_lines(report, where, _files(settings, roots))
+        else report_lines(report, where, _files(settings, roots), backup_state(settings)[0])
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
+
+
+def _of_the_file(settings: Settings) -> list[JsonObject]:
+    """The problems of the embedded brain's file, and of its backups."""
+    found, (_, overdue) = trouble_of(settings, thorough=True), backup_state(settings)
+    problems = [] if found is None else [(found.message, found.remedy)]
+    if overdue is not None:
+        problems.append((overdue, "Start the gateway, or look in its log for backup.failed."))
+    return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
 
 
 async def _models_of(gateway: Gateway) -> JsonObject | None:
@@ -97,13 +109,14 @@ def _files(settings: Settings, roots: tuple[Path, ...] | None) -> str:
     return told if settings.ingest_roots else f"{told} over stdio; over HTTP not at all: set BRAINS_INGEST_ROOTS"
 
 
-def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
+def report_lines(report: JsonObject, platform: str, files: str, backups: str) -> list[str]:
     """Platform, brain, files, table, problems, and in the end one sentence that says it all."""
     return [
         f"Platform   {platform}",
         f"Dialect    {report['dialect'] or 'not known'}",
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
+        *([f"Backups    {backups}"] if backups else []),
         *_models(report.get("models", {})),
         *_ignored(report.get("ignored", [])),
         "",

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from gateway import __version__
 from gateway.config.settings import Settings
+from gateway.surfaces.catalog import EXTRA_TOOLS
 
 RECORDED: Final = Path(__file__).parent / "recorded"
 # The libraries that have a say in the answers.
@@ -168,7 +169,14 @@ def early_answers(settings: Settings, ours: Mapping[str, str]) -> EarlyAnswers |
             return None
     except (OSError, ValueError, PackageNotFoundError):
         return None
-    return EarlyAnswers(recorded)
+    return EarlyAnswers(recorded if settings.has_extra_tools else _without_extra_tools(recorded))
+
+
+def _without_extra_tools(recorded: dict[str, Any]) -> dict[str, Any]:
+    for era in ("handshake", "modern"):
+        listed = recorded[era]["tools/list"]
+        listed["tools"] = [tool for tool in listed["tools"] if tool["name"] not in EXTRA_TOOLS]
+    return recorded
 
 
 def versions() -> dict[str, str]:

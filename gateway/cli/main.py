@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gateway import __version__
+from gateway.cli.arguments import AT_DESK, add_commands
 from gateway.surfaces.catalog import SURFACES
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _FASTMCP_SETTINGS = {
     # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
     "FASTMCP_TELEMETRY_MODE": "off",
 }
+# Commands that serve nothing -> the module of each.
+_ADMINISTRATION = {"token": "token", "key": "key", "backup": "backup", "restore": "backup"}
 _EPILOG = "Settings are environment variables that begin with BRAINS_; docs/settings.md lists them."
 
 
@@ -34,7 +37,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         from contract.command import main as judge
 
         sys.exit(judge(given[1:], "brains-gateway contract"))
-    arguments = _parser().parse_args(given)
+    parser, commands = _parsers()
+    arguments = parser.parse_args(given)
+    if arguments.command == "completion":
+        from gateway.cli.completion import script
+
+        sys.stdout.write(script(commands, arguments.shell))
+        return
     for name, value in _FASTMCP_SETTINGS.items():
         os.environ.setdefault(name, value)
     from gateway.app.startup import CannotStart
@@ -45,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BadSetting as error:
         _exit(str(error), 2)
     except CannotStart as error:
-        _exit(str(error), 1)
+        _exit(str(error), error.exit_code)
     except KeyboardInterrupt:
         # Ctrl-C is how a person stops a server: nothing went wrong.
         sys.exit(0)
@@ -54,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     from gateway.config.settings import load
 
-    if arguments.command in {"token", "key"}:
+    if arguments.command in AT_DESK:
+        import_module("gateway.cli.at_desk").run(load(), arguments)
+        return
+    if arguments.command in _ADMINISTRATION:
         _administrate(load(), arguments)
         return
     if arguments.command == "platform":
@@ -89,14 +101,15 @@ def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
     from gateway.app.startup import CannotStart
 
     try:
-        import_module(f"gateway.cli.{arguments.command}").run(settings, arguments)
+        import_module(f"gateway.cli.{_ADMINISTRATION[arguments.command]}").run(settings, arguments)
     except OSError as error:
         raise CannotStart(f"{error.filename} cannot be read or written: {error.strerror}.") from None
     except ValueError:
         raise CannotStart("The file does not hold what it should: move it away and make a new one.") from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """That of all arguments, and those of each command."""
     parser = argparse.ArgumentParser("brains-gateway", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"brains-gateway {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -123,8 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
     _add_token(commands)
     _add_key(commands)
+    _add_backup(commands)
+    add_commands(commands, _EPILOG)
+    completion = commands.add_parser("completion", help="print what makes a shell complete commands and options")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
     commands.add_parser("contract", help="hold a platform against the contract")
-    return parser
+    return parser, commands.choices
 
 
 def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -164,6 +181,15 @@ def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         made = verbs.add_parser(verb, help=told)
         made.add_argument("--algorithm", choices=["ES256", "Ed25519"], default="ES256", help="default: ES256")
     verbs.add_parser("list", help="all keys, without their secrets")
+
+
+def _add_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    backup = commands.add_parser("backup", help="copy the embedded brain while it is in use", epilog=_EPILOG)
+    backup.add_argument("file", type=Path, metavar="FILE", help="the copy, or a directory for it; it replaces no file")
+    backup.add_argument("--with-secrets", action="store_true", help="put the files of tokens and keys in it too")
+    restore = commands.add_parser("restore", help="put a backup in the place of the embedded brain", epilog=_EPILOG)
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file that `backup` made")
+    restore.add_argument("--with-secrets", action="store_true", help="put back the tokens and keys in it too")
 
 
 def _port(text: str) -> int:

@@ -1,6 +1,7 @@
 """`brains-gateway platform`: the embedded brain alone, as a platform for others."""
 
 from gateway.app import log
+from gateway.app.database_file import DailyBackups
 from gateway.app.embedded import embedder_of, language_model, open_store, platform_server
 from gateway.app.gateway import own_fetch
 from gateway.app.startup import listening_socket, say
@@ -18,7 +19,12 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     store = open_store(settings.data_dir, embedder_of(settings))
     listening = listening_socket(host, port)
     say(*welcome.platform(host, port, settings.data_dir, token is not None))
+    backups = None
+    if settings.backup_dir is not None:
+        backups = DailyBackups(settings.data_dir, settings.backup_dir, settings.backup_keep)
     try:
         run_until_stopped(platform_server(store, token, own_fetch(settings), language_model(settings)), [listening])
     finally:
+        if backups is not None:
+            backups.stop()
         store.close()

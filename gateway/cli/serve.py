@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from gateway.app.brains import embedded_brains
+from gateway.app.database_file import trouble_of
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app
 from gateway.app.startup import PARENT, listening_socket, say
@@ -29,6 +30,9 @@ def serve(settings: Settings, workers: int) -> None:
     brains = embedded_brains(settings) if settings.upstream_url is None else None
     listening = listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings), *welcome.no_default(settings, brains))
+    if (trouble := trouble_of(settings)) is not None:
+        # It can be read all the same.
+        say(str(trouble))
     if workers == 1:
         run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), several_of(listening))
         return
@@ -40,12 +44,13 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
     environment = {PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
     stop = None
     if settings.upstream_url is None:
-        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
+        from gateway.app.embedded import embedded_brain
 
-        embedder, model = embedder_of(settings), language_model(settings)
-        embedded = EmbeddedBrain(settings.data_dir, own_fetch(settings), embedder, llm=model)
+        embedded = embedded_brain(settings, own_fetch(settings))
         stop = embedded.stop
         environment["BRAINS_DIALECT"] = "platform"
+        # To the workers, the embedded brain is a platform.
+        environment["BRAINS_EXTRA_TOOLS"] = "on" if settings.has_extra_tools else "off"
         environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
         environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
     if settings.state_keys_file is None:

@@ -72,6 +72,12 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
+    backup_dir: HomePath | None = Field(
+        None, description="Where a backup of the embedded brain is made each day it runs. Unset: none is made."
+    )
+    backup_keep: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        7, description="How many daily backups are kept in `BRAINS_BACKUP_DIR`."
+    )
     embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
@@ -124,6 +130,11 @@ class Settings(BaseSettings):
         "on",
         description="Whether a result has a second text, with what the short text leaves out. Some models are shown "
         "only texts.",
+    )
+    extra_tools: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether `memory` has four more tools, to list, read, update and forget notes. `auto`: with the "
+        "embedded brain.",
     )
     tool_prefix: ToolPrefix = Field(
         "",
@@ -247,7 +258,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope", "full_text", "direct"),
+        *("surface", "write_scope", "full_text", "direct", "extra_tools"),
         mode="before",
     )
     @classmethod
@@ -304,6 +315,10 @@ class Settings(BaseSettings):
     @property
     def first_surface(self) -> str:
         return self.surface or self.surfaces[0]
+
+    @property
+    def has_extra_tools(self) -> bool:
+        return self.extra_tools == "on" or (self.extra_tools == "auto" and self.upstream_url is None)
 
     @property
     def is_loopback(self) -> bool:

@@ -37,6 +37,8 @@ class Options:
     model: str = ""
     full_text: bool = True
     """Whether what a summary leaves out follows it as a second text."""
+    extra_tools: bool = False
+    """Whether `memory` has tools beside those of its contract."""
     tool_prefix: str = ""
     """What the names of the tools begin with; `{surface}` in it is the name of the surface."""
 

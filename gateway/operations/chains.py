@@ -191,6 +191,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "stat_note": (Step(Op.STAT_DOCUMENT, run=note_writes.size_and_time),),
     "list_notes": (Step(Op.LIST_DOCUMENTS),),
     "keep_note": _KEEP_NOTE,
+    "replace_note": (Step(Op.WRITE_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.replace_body),),
     "append_to_note": (Step(Op.APPEND_DOCUMENT, also=(Op.READ_DOCUMENT,), run=note_writes.append),),
     "move_note": (
         Step(Op.RENAME_DOCUMENT, also=(Op.READ_DOCUMENT, Op.WRITE_DOCUMENT), run=note_writes.move),

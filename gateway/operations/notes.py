@@ -175,6 +175,11 @@ def render(document: Args, moment: str) -> bytes:
     return _with_front(_ended(own.head) + _dump(missing), own.content)
 
 
+def with_fields(text: str, fields: Mapping[str, JsonValue]) -> str:
+    """A text with front matter that is nobody's but its reader's."""
+    return _with_front(_dump(fields), text).decode() if fields else text
+
+
 def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
     """A note of ours with these fields; None leaves one out. What others wrote in the front matter of before stays."""
     ours = {"via": MARK, **{key: value for key, value in fields.items() if value is not None}}

@@ -12,6 +12,7 @@ PINS = Path(__file__).parents[2] / "contract" / "tools"
 WRITING = {
     (pin.stem, tool["name"])
     for pin in PINS.glob("*.json")
+    if not pin.stem.endswith("_extras")
     for tool in json.loads(pin.read_text(encoding="utf-8"))
     if not tool["annotations"]["readOnlyHint"]
 }

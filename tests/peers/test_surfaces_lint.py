@@ -13,7 +13,7 @@ from contract.pin import PINNED as PINNED_KEYS
 from gateway.surfaces.catalog import SURFACES
 from tests.peers.test_typescript_clients import HERE, driven
 from tests.served import Era, Served, serving
-from tests.test_pins import PINNED
+from tests.test_pins import PINNED, SERVED
 
 BUDGETS = {"memory": 2_500}
 BUDGET = 2_000
@@ -62,7 +62,7 @@ def test_the_inspector_has_nothing_against_the_tools(served: Served, tmp_path: P
     done = ran(inspector, "--cli", *target, "--method", "tools/list", "--strict", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr, done.stderr
-    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == [tool["name"] for tool in PINNED[surface]]
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == [tool["name"] for tool in SERVED[surface]]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -79,7 +79,7 @@ def test_a_client_of_another_make_uses_every_surface(served: Served, tmp_path: P
     tool, arguments, says = CALLS[surface]
     target = ("http", f"{served.url}/{surface}/mcp")
     seen = driven(era, *target, cwd=tmp_path, data_dir=tmp_path, calls=[(tool, arguments)])
-    assert [{key: tool[key] for key in PINNED_KEYS if key in tool} for tool in seen["tools"]] == PINNED[surface]
+    assert [{key: tool[key] for key in PINNED_KEYS if key in tool} for tool in seen["tools"]] == SERVED[surface]
     (step,) = seen["results"]
     assert not step["result"].get("isError"), step["result"]["content"]
     assert says in step["result"]["content"][0]["text"]

@@ -11,7 +11,7 @@ import pytest
 
 from contract.pin import PINNED
 from tests.served import Era, serving
-from tests.test_pins import PIN
+from tests.test_pins import PIN, SERVED
 
 HERE = Path(__file__).parent
 STEPS: list[tuple[str, dict[str, Any]]] = [
@@ -71,7 +71,7 @@ def test_a_client_of_another_make_uses_every_tool(tmp_path: Path, era: Era, tran
     else:
         seen = driven(era, "stdio", sys.executable, "-m", "gateway", "stdio", cwd=root, data_dir=data_dir)
 
-    assert [{key: tool[key] for key in PINNED if key in tool} for tool in seen["tools"]] == PIN
+    assert [{key: tool[key] for key in PINNED if key in tool} for tool in seen["tools"]] == SERVED["memory"]
     assert {name for name, _ in STEPS} == {tool["name"] for tool in PIN}
     for (name, _), step in zip(STEPS[:-2], seen["results"][:-2], strict=True):
         assert not step["result"].get("isError"), (name, step["result"]["content"])

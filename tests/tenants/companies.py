@@ -105,7 +105,7 @@ def result_of(said: str) -> dict[str, Any]:
 def company(kind: Kind, folder: Path) -> Iterator[Company]:
     path = folder / "tokens.json"
     made = make_tokens(path)
-    settings: dict[str, Any] = {"auth": "tokens", "tokens_file": path, "calls_per_second": 1e6}
+    settings: dict[str, Any] = {"auth": "tokens", "tokens_file": path, "calls_per_second": 1e6, "extra_tools": "on"}
     with _platform(kind, folder) as upstream:
         if upstream is not None:
             keys = folder / "keys.json"

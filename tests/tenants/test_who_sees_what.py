@@ -168,6 +168,7 @@ def everything_listed(world: World, who: Person) -> Iterator[str]:
     yield here.call(who, "memory", "memory_ingest_url", {"url": "http://127.0.0.1:9/"})
     yield here.call(who, "memory", "memory_extract", {"messages": [{"role": "user", "content": f"And the {COMMON}?"}]})
     yield here.call(who, "memory", "memory_reflect", {"session_id": "talk"})
+    yield from everything_by_path(here, who)
     yield here.call(who, "memory", "memory_list_brains", {})
     yield here.call(who, "memory", "memory_list_brains", {}, brain="")
     yield here.call(who, "memory", "memory_create_brain", {"name": "Shared", "slug": BRAIN}, brain="")
@@ -176,6 +177,22 @@ def everything_listed(world: World, who: Person) -> Iterator[str]:
             yield here.call(who, "memory", "memory_search", {"query": COMMON}, brain=brain)
             yield here.call(who, "memory", "memory_ask", {"query": COMMON}, brain=brain)
             yield here.call(who, "team", "memory_recall", {}, brain=brain)
+
+
+def everything_by_path(here: Company, who: Person) -> Iterator[str]:
+    """Notes of all by their names, which anybody may guess: listed, read, changed and put away."""
+    for folder in ("", "memory/project", "memory/project/orion", "memory/agent", "sessions", "reflections"):
+        yield here.call(who, "memory", "memory_list", {"folder": folder, "limit": 500})
+    for other in PEOPLE:
+        for project in other.projects:
+            path = f"memory/project/{project}/{other.name}.md"
+            yield here.call(who, "memory", "memory_read", {"path": path})
+            if project not in who.projects:
+                new = {"path": path, "content": "intruder", "checksum_sha256": "0" * 64}
+                yield here.call(who, "memory", "memory_update", new)
+                yield here.call(who, "memory", "memory_forget", {"path": path})
+    yield here.call(who, "memory", "memory_update", {"path": "a.md", "content": "x", "checksum_sha256": "0" * 64})
+    yield here.call(who, "memory", "memory_forget", {"path": "memory/global/nothing.md"})
 
 
 def everything_of_beings(here: Company, who: Person) -> Iterator[str]:

@@ -114,13 +114,20 @@ async def _find_record(context: StepContext, document: Args) -> JsonObject | Non
             return None
         raise
     if isinstance(found, dict):
-        if not _is_the_same(found, document):
+        if not _is_the_same(found, document) and not await _is_imported(context, document):
             raise _refuse_taken()
         return found
     body = await read(context, str(document["brain"]), str(document["path"]))
     if body is not None and body != str(document["content"]).encode():
         raise _refuse_taken()
     return None if body is None else notes.record(document, notes.now())
+
+
+async def _is_imported(context: StepContext, document: Args) -> bool:
+    """Whether the wanted document is there as a note of ours: it was exported elsewhere, and imported here."""
+    body = await read(context, str(document["brain"]), str(document["path"]))
+    note = notes.open_note(body or b"")
+    return bool(note.front) and note.holds(document)
 
 
 async def read(context: StepContext, brain: str, path: str) -> bytes | None:

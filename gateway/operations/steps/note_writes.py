@@ -1,5 +1,6 @@
 """Notes of ours: read, changed, moved and removed, so that the same change again is the same."""
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
@@ -13,6 +14,8 @@ from gateway.operations.steps.documents import PUT_BYTES, read, write
 from gateway.operations.steps.index_files import drop_note
 from gateway.operations.table import Args, JsonObject, Op
 
+_CHANGED: Final = "It was changed meanwhile. Read it again, and then change it."
+_GONE: Final = "It was removed meanwhile."
 # So often a note is looked at again that somebody else has made meanwhile.
 _RACES: Final = 3
 
@@ -64,6 +67,27 @@ async def _keep(
                 continue
             return {"body": draft.body, "changed": True}
     raise GatewayError("conflict", "This was changed by others again and again. Try once more.", retryable=True)
+
+
+async def replace_body(context: StepContext, args: Args) -> JsonObject:
+    """Bytes in the place of those that somebody has read, and nothing else. What is replaced is kept elsewhere first.
+
+    Raises:
+        GatewayError: conflict, when something else is there by now.
+    """
+    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args.get("aside")
+    if len(body) > PUT_BYTES:
+        raise GatewayError("payload_too_large")
+    async with context.alone(path):
+        before = await read(context, brain, path)
+        if before == body:
+            return {"changed": False}
+        if (None if before is None else hashlib.sha256(before).hexdigest()) != args.get("expected"):
+            raise GatewayError("conflict", _CHANGED if before is not None else _GONE)
+        if aside is not None and before is not None:
+            await write(context, brain, str(aside), before)
+        await write(context, brain, path, body)
+    return {"changed": True}
 
 
 async def _put(context: StepContext, args: Args, draft: Draft) -> None:

@@ -73,7 +73,7 @@ def test_a_directory_that_cannot_be_made_is_said_in_one_sentence(tmp_path: Path)
 def test_a_file_that_is_no_database_is_said_in_one_sentence(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "brains.sqlite3").write_bytes(b"no database " * 100)
-    with pytest.raises(StoreUnavailable, match=r"cannot be opened: .*\.$"):
+    with pytest.raises(StoreUnavailable, match=r"is damaged\. Put a backup in its place: .*\.$"):
         Store.open(data_dir)
 
 

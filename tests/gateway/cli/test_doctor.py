@@ -29,7 +29,7 @@ from tests.embeddings import answer_with, embedding_server
 from tests.gateway.conftest import structured
 from tests.models import Turn, say, scripted
 from tests.served import Era, listening, serving
-from tests.test_pins import PIN, PINNED
+from tests.test_pins import PIN, PINNED, SERVED
 from tests.upstreams import Scripted
 
 TOOLS = [tool["name"] for tool in PIN]
@@ -134,7 +134,8 @@ def daemon(traits: Traits = T, *, brains: tuple[str, ...] = ("main",)) -> Iterat
 
 @pytest.mark.parametrize("traits", [None, T, Y, G], ids=["embedded", "T", "Y", "G"])
 def test_every_surface_is_told_of_with_what_the_platform_lacks_for_it(tmp_path: Path, traits: Traits | None) -> None:
-    tools = {(name, tool["name"]) for name, pin in PINNED.items() for tool in pin}
+    served = SERVED if traits is None else PINNED
+    tools = {(name, tool["name"]) for name, pin in served.items() for tool in pin}
     with ExitStack() as stack:
         more = {} if traits is None else {"BRAINS_UPSTREAM_URL": stack.enter_context(daemon(traits))[1]}
         everything = {**more, "BRAINS_SURFACES": ",".join(SURFACES)}
@@ -153,7 +154,7 @@ def test_the_embedded_brain_can_do_everything(tmp_path: Path) -> None:
     done = doctor(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Platform   the embedded brain in {tmp_path / 'data'}\nDialect    platform\nBrain ")
-    assert done.stdout.endswith("All 11 tools can be served.\n")
+    assert done.stdout.endswith("All 15 tools can be served.\n")
     assert all(f"\n{tool} " in done.stdout or f"\n{tool}, " in done.stdout for tool in TOOLS)
 
 

@@ -10,7 +10,7 @@ from gateway.mcp.surface import Options
 from gateway.surfaces.being.surface import Being
 from tests.gateway.conftest import structured, text_of
 from tests.served import serving
-from tests.test_pins import ERAS, PINNED
+from tests.test_pins import ERAS, SERVED
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -19,7 +19,7 @@ async def test_tools_are_listed_and_called_by_their_longer_names(tmp_path: Path,
         for surface in ("memory", "team"):
             async with served.over_http("modern" if era == "modern" else "legacy", f"/{surface}/mcp/main") as client:
                 listed = pinned(await client.list_tools())
-                assert listed == [{**tool, "name": f"{surface}_{tool['name']}"} for tool in PINNED[surface]]
+                assert listed == [{**tool, "name": f"{surface}_{tool['name']}"} for tool in SERVED[surface]]
                 arguments = {"content": "x", **({"type": "status", "scope": "global"} if surface == "team" else {})}
                 stored = await client.call_tool(f"{surface}_memory_remember", arguments)
                 assert structured(stored)["outcome"] == "stored"

@@ -10,6 +10,7 @@ from gateway.mcp.tool import Input
 from gateway.surfaces.being import schema as being
 from gateway.surfaces.kv import schema as kv
 from gateway.surfaces.memo import schema as memo
+from gateway.surfaces.memory import extra_schema as extras
 from gateway.surfaces.memory import schema as memory
 from gateway.surfaces.team import schema as team
 
@@ -27,6 +28,10 @@ LEAST: dict[type[Input], dict[str, Any]] = {
     memory.CreateBrainInput: {"name": "n"},
     memory.ListBrainsInput: {},
     memory.AskInput: {"query": "q"},
+    extras.ListInput: {},
+    extras.ReadInput: {"path": "a.md"},
+    extras.UpdateInput: {"path": "a.md", "content": "c", "checksum_sha256": "0" * 64},
+    extras.ForgetInput: {"path": "a.md"},
     kv.PutInput: {"key": "k", "value": "v"},
     kv.GetInput: {"key": "k"},
     kv.SearchInput: {"query": "q"},

@@ -64,6 +64,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "stat_note": {"path": NOTE},
     "list_notes": {"dir": "memory"},
     "keep_note": {"path": NOTE, "change": lambda _before: Draft(b"x", "X")},
+    "replace_note": {"path": NOTE, "body": b"x", "expected": None},
     "append_to_note": {"path": NOTE, "body": b"x"},
     "move_note": {"path": NOTE, "to": "memory/global/kv/default/_deleted/a.txt"},
     "remove_note": {"path": NOTE},
@@ -149,6 +150,7 @@ LOOKED_INTO = {
     ("remember", "conflict"): "outcome_unknown",
     ("store_transcript", "conflict"): "outcome_unknown",
     ("keep_note", "outcome_unknown"): "upstream_unavailable",
+    ("replace_note", "outcome_unknown"): "upstream_unavailable",
     ("append_to_note", "outcome_unknown"): "upstream_unavailable",
     ("move_note", "outcome_unknown"): "upstream_unavailable",
     ("remove_note", "outcome_unknown"): "upstream_unavailable",
@@ -160,7 +162,7 @@ _READS = {Op.READ_DOCUMENT}
 LOOKS = {
     "create_brain": {Op.LIST_NAMED_BRAINS},
     "append_messages": {Op.LIST_MESSAGES},
-    **dict.fromkeys(("keep_note", "append_to_note", "move_note", "remove_note"), _READS),
+    **dict.fromkeys(("keep_note", "replace_note", "append_to_note", "move_note", "remove_note"), _READS),
 }
 
 
@@ -259,6 +261,7 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
     ("list_notes", {}, (), [Op.LIST_DOCUMENTS]),
     ("keep_note", {}, (), [Op.READ_DOCUMENT, Op.CREATE_DOCUMENT]),
     ("keep_note", {}, (Op.CREATE_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT]),
+    ("replace_note", {}, (), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT]),
     ("append_to_note", {}, (), [Op.APPEND_DOCUMENT]),
     ("move_note", {}, (), [Op.RENAME_DOCUMENT]),
     ("move_note", {}, (Op.RENAME_DOCUMENT,), [Op.READ_DOCUMENT, Op.WRITE_DOCUMENT, Op.DELETE_DOCUMENT]),

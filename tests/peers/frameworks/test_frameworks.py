@@ -8,7 +8,7 @@ from tests.peers.frameworks.catalog import ALWAYS, NIGHTLY
 from tests.peers.frameworks.conversation import END, MEMORIES, SEARCHES
 from tests.peers.frameworks.run import TIMEOUT, Run, run
 from tests.peers.frameworks.shapes import Json
-from tests.test_pins import PIN
+from tests.test_pins import PIN, SERVED
 
 pytestmark = pytest.mark.timeout(TIMEOUT + 60)
 # Formats that OpenAI takes in a strict tool. One other makes it refuse the whole request.
@@ -65,7 +65,7 @@ def test_an_argument_that_is_null_or_empty_is_as_good_as_none(seen: Run, turn: s
 @pytest.mark.parametrize("seen", ["openai_agents", pytest.param("crewai", marks=pytest.mark.nightly)], indirect=True)
 def test_a_tool_that_is_offered_as_strict_is_what_openai_takes(seen: Run) -> None:
     strict = [tool["parameters"] for tool in seen.asked[0].offered.values() if tool.get("strict")]
-    assert len(strict) == len(PIN)
+    assert len(strict) == len(SERVED["memory"])
     nested = list(schemas(strict))
     assert {each["format"] for each in nested if isinstance(each.get("format"), str)} - STRICT_FORMATS == set()
     objects = [each for each in nested if each.get("type") == "object"]

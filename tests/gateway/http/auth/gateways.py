@@ -36,6 +36,11 @@ TOOLS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "memory_reflect": ("write", {"session_id": "s"}),
     "memory_create_brain": ("write", {"name": "Another"}),
     "memory_consolidate": ("admin", {}),
+    # Of the brain's notes none is at this path.
+    "memory_list": ("read", {}),
+    "memory_read": ("read", {"path": "none.md"}),
+    "memory_update": ("write", {"path": "none.md", "content": "Otters.", "checksum_sha256": "0" * 64}),
+    "memory_forget": ("write", {"path": "none.md"}),
 }
 WITHOUT_A_BRAIN: Final = frozenset({"memory_list_brains", "memory_create_brain"})
 ORDER: Final = ("foreign", "read", "write", "admin")

@@ -1,0 +1,144 @@
+"""The file of the embedded brain: whether it is sound, and its backups."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from contract.platform import backup, purge
+from contract.platform.backup import BackupFailed, Copied
+from contract.platform.integrity import Trouble, check_database
+from gateway.app.startup import CannotStart
+from gateway.config.reread_file import replace_file
+from gateway.config.settings import BadSetting, Settings
+
+log = structlog.get_logger()
+
+_LOOK_SECONDS: Final = 600.0
+# Backups are made once a day. With none for so long, something keeps them from being made.
+_OVERDUE_SECONDS: Final = 2 * 24 * 3600
+_ELSEWHERE: Final = (
+    "BRAINS_UPSTREAM_URL is set, and this command is for the embedded brain alone: its platform has backups of its own."
+)
+
+
+def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
+    """What is wrong with the file of the embedded brain; None also where a platform is used instead."""
+    return None if settings.upstream_url is not None else check_database(settings.data_dir, thorough=thorough)
+
+
+def back_up(settings: Settings, target: Path, *, with_secrets: bool) -> Copied:
+    """Raises: CannotStart, BadSetting."""
+    _require_embedded(settings)
+    secrets = {name: path.read_bytes() for name, path in _secret_files(settings).items() if path.exists()}
+    if target.is_dir():
+        target = target / f"brains-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.sqlite3"
+    try:
+        return backup.back_up(settings.data_dir, target, secrets if with_secrets else None)
+    except BackupFailed as error:
+        raise CannotStart(str(error)) from None
+
+
+def restore(settings: Settings, source: Path, *, with_secrets: bool) -> tuple[Copied, list[Path]]:
+    """The backup in its place, and the files of tokens and keys that came with it and were wanted.
+
+    Raises: CannotStart, BadSetting.
+    """
+    _require_embedded(settings)
+    try:
+        restored = backup.restore(settings.data_dir, source)
+    except BackupFailed as error:
+        raise CannotStart(str(error)) from None
+    return restored, _put_secrets(settings, restored.secrets) if with_secrets else []
+
+
+def backup_state(settings: Settings) -> tuple[str, str | None]:
+    """What there is of daily backups, and what is wrong with that, each in a sentence."""
+    directory, now = settings.backup_dir, datetime.now(UTC).timestamp()
+    if settings.upstream_url is not None:
+        return "", None
+    if directory is None:
+        return "none are made by themselves: set BRAINS_BACKUP_DIR", None
+    made = backup.daily_backups(directory)
+    if not made:
+        return f"none yet in {directory}", None
+    told = f"{len(made)} in {directory}, the newest {made[0].name}"
+    overdue = now - made[0].stat().st_mtime > _OVERDUE_SECONDS
+    return told, f"The newest backup in {directory} is more than two days old." if overdue else None
+
+
+def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
+    """Leave nothing of what was erased in the file of the embedded brain. Returns which notes were made of the one at
+    this path, and which daily backups have it.
+
+    Raises: CannotStart.
+    """
+    try:
+        purge.scrub(settings.data_dir)
+        derived = purge.derived_from(settings.data_dir, path)
+    except purge.StillRead:
+        raise CannotStart(
+            "It is erased, but another gateway reads the file: repeat this when it has stopped."
+        ) from None
+    except sqlite3.Error as error:
+        raise CannotStart(f"It is erased, but the file could not be rewritten: {error}. Repeat this.") from None
+    kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
+    return derived, [file for file in kept if purge.holds(file, path)]
+
+
+class DailyBackups:
+    """Makes a backup a day while the embedded brain runs, in a thread of its own."""
+
+    def __init__(self, data_dir: Path, directory: Path, keep: int) -> None:
+        self._places = (data_dir, directory, keep)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="daily-backups", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                made = backup.back_up_daily(*self._places)
+                if made is not None:
+                    log.info("backup.made", file=str(made))
+            except (BackupFailed, OSError) as error:
+                log.error("backup.failed", reason=str(error))
+            self._stopped.wait(_LOOK_SECONDS)
+
+
+def _require_embedded(settings: Settings) -> None:
+    if settings.upstream_url is not None:
+        raise BadSetting(_ELSEWHERE)
+
+
+def _secret_files(settings: Settings) -> dict[str, Path]:
+    """The files of tokens and keys, by the setting that names them."""
+    files = {
+        "BRAINS_TOKENS_FILE": settings.tokens_path,
+        "BRAINS_SIGNING_KEYS_FILE": settings.signing_keys_file,
+        "BRAINS_INTERNAL_KEY_FILE": settings.internal_key_file,
+        "BRAINS_STATE_KEYS_FILE": settings.state_keys_file,
+    }
+    return {name: path for name, path in files.items() if path is not None}
+
+
+def _put_secrets(settings: Settings, secrets: Mapping[str, bytes]) -> list[Path]:
+    """Write those files again whose place is known. What was there is kept beside each."""
+    written = []
+    for name, path in _secret_files(settings).items():
+        if name in secrets:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if path.exists():
+                os.replace(path, path.with_name(f"{path.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}"))
+            replace_file(path, secrets[name])
+            written.append(path)
+    return written

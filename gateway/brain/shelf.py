@@ -1,0 +1,266 @@
+"""Everything in a brain as a person sees it: listed, read, corrected, put away and brought back, on any platform.
+
+What is replaced goes to `_versions/` beside it, and what is removed to `_deleted/`, where no search looks. There `kv`
+keeps them too.
+"""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from gateway.brain.brain import Brain
+from gateway.brain.notebook import Entry, Notebook, hits_path
+from gateway.operations import names, notes
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.notes import Note
+from gateway.operations.table import JsonObject
+
+VERSIONS, DELETED = "_versions", "_deleted"
+# What stands between a note's name and the hash of what it held: a time, or the number that kv counts.
+_KEPT_NAME: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-|[0-9.e+]+-)?[0-9a-f]{12}\.txt")
+# What only the gateway writes of a note, by who was let in.
+_VOUCHED: Final = ("via", "author", "client", "channel")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document, with what the platform knows of it."""
+
+    path: str
+    body: bytes
+    record: JsonObject = field(default_factory=dict)
+    """The platform's own record, where it keeps one."""
+    changed: int = 0
+    """Milliseconds since 1970."""
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def note(self) -> Note:
+        return notes.open_note(self.body)
+
+    @property
+    def title(self) -> str:
+        said = notes.parse(self.body).title or self.record.get("title")
+        return str(said) if said else names.title_of(self.note.content)
+
+    @property
+    def tags(self) -> list[str]:
+        if own := notes.parse(self.body).tag_list:
+            return own
+        joined = (self.record.get("metadata") or {}).get("tags")
+        return [tag for tag in str(joined or "").split(",") if tag]
+
+    @property
+    def source(self) -> str:
+        """The document as text with front matter, so that what only the platform's record says is in it too."""
+        text = self.body.decode("utf-8", "replace")
+        if notes.parse(self.body).front or not self.path.endswith(".md") or not self.record:
+            return text
+        metadata = {key: value for key, value in (self.record.get("metadata") or {}).items() if key != "tags"}
+        own = {"name": self.record.get("title"), "tags": self.tags or None, **metadata}
+        return notes.with_fields(text, {key: value for key, value in own.items() if value is not None})
+
+    @property
+    def exported(self) -> bytes:
+        """All that is known of the document, as bytes that say the same on any platform.
+
+        What has front matter is taken as it is. Else what the platform's record says is put there.
+        """
+        try:
+            text = self.body.decode()
+        except UnicodeDecodeError:
+            return self.body
+        if not self.record or not self.path.endswith(".md") or notes.parse(self.body).front:
+            return self.body
+        record, metadata = self.record, self.record.get("metadata") or {}
+        times = {"created": record.get("created_at"), "modified": record.get("updated_at")}
+        document = {
+            "content": text,
+            "title": self.title,
+            "tags": self.tags,
+            "metadata": {**{name: time for name, time in times.items() if time}, **metadata},
+        }
+        return notes.render(document, notes.now())
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a note was before it was replaced or removed."""
+
+    name: str
+    path: str
+    size: int
+    changed: int
+    was_removed: bool
+
+
+class Shelf:
+    """The documents of the brain that a call means."""
+
+    def __init__(self, brain: Brain) -> None:
+        self._brain = brain
+        self._notes = Notebook(brain)
+
+    async def entries(self, call: Call, folder: str = "") -> list[Entry]:
+        """All documents in a folder and below it, newest first; not what is kept beside notes.
+
+        A name that begins with a dot is the platform's own: some list the file of their index.
+        """
+        listed = await self._notes.entries(call, folder.strip("/"), ending="")
+        return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
+
+    async def read(self, call: Call, path: str) -> Document:
+        """Raises: GatewayError: not_found."""
+        body = (await self._brain.note(call, "read_note", {"path": path}))["body"]
+        if body is None:
+            raise GatewayError("not_found", f"There is no note {path}.")
+        try:
+            known = await self._brain.note(call, "stat_note", {"path": path})
+        except GatewayError as error:
+            if error.code != "not_implemented":
+                raise
+            known = {}
+        record = known.get("document")
+        changed = notes.milliseconds(known.get("mtime")) or 0
+        return Document(path, body, record if isinstance(record, dict) else {}, changed)
+
+    async def read_many(self, call: Call, folder: str = "") -> AsyncIterator[Document]:
+        """All documents in a folder, one after the other; one that is gone by then is left out."""
+        for entry in sorted(await self.entries(call, folder), key=lambda entry: entry.path):
+            try:
+                yield await self.read(call, entry.path)
+            except GatewayError as error:
+                if error.code != "not_found":
+                    raise
+
+    async def replace(self, call: Call, path: str, text: str, expected: str) -> bool:
+        """Put a text in the place of what has this checksum. Returns whether that changed anything.
+
+        Raises: GatewayError: conflict, if something else is there by now; forbidden, if it says who wrote it.
+        """
+        _check_vouched(await self.read(call, path), text)
+        return await self.rewrite(call, path, text.encode(), expected)
+
+    async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
+        """The same with bytes of ours. What they replace is kept as a version."""
+        args = {"path": path, "body": body, "expected": expected, "aside": _version_path(path, expected)}
+        return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
+
+    async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
+        """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
+        args = {"path": path, "body": body, "expected": expected}
+        return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
+
+    async def restore(
+        self, call: Call, path: str, exported: bytes, *, replaces: bool
+    ) -> Literal["new", "same", "other"]:
+        """Bring in what was exported. Returns what was there: nothing, the same, or something else.
+
+        Something else is left alone, unless this `replaces` it; then it is kept as a version.
+        """
+        try:
+            before = await self.read(call, path)
+        except GatewayError as error:
+            if error.code != "not_found":
+                raise
+            await self.put(call, path, exported, None)
+            return "new"
+        if exported in (before.body, before.exported):
+            return "same"
+        if replaces:
+            await self.rewrite(call, path, exported, before.checksum)
+        return "other"
+
+    async def remove(self, call: Call, path: str) -> str:
+        """Put a note away. Returns where it is kept.
+
+        Raises: GatewayError: not_found.
+        """
+        before = await self.read(call, path)
+        to = _kept_path(path, DELETED, before.checksum[:12])
+        if not await self._notes.move(call, path, to):
+            raise GatewayError("not_found", f"There is no note {path}.")
+        return to
+
+    async def erase(self, call: Call, path: str) -> int:
+        """Remove a note for good, as far as the platform does, with every version and the count of its hits.
+
+        Returns how many copies there were.
+        """
+        copies = [path, *(version.path for version in await self.versions(call, path))]
+        removed = sum([await self._notes.remove(call, copy) for copy in copies])
+        await self._notes.remove(call, hits_path(path))
+        return removed
+
+    async def move(self, call: Call, path: str, to: str) -> None:
+        """Raises: GatewayError: not_found; conflict, if something is there."""
+        await self.read(call, path)
+        if (await self._brain.note(call, "read_note", {"path": to}))["body"] is not None:
+            raise GatewayError("conflict", f"There is a note {to} already.")
+        await self._notes.move(call, path, to)
+
+    async def versions(self, call: Call, path: str) -> list[Version]:
+        """What a note was before, the newest first."""
+        found = []
+        folder, _, name = path.rpartition("/")
+        beginning = f"{name.removesuffix('.md')}-"
+        for kept in (VERSIONS, DELETED):
+            entries = await self._notes.entries(call, f"{folder}/{kept}".strip("/"), ending=".txt")
+            found += [
+                Version(
+                    entry.name.removeprefix(beginning).removesuffix(".txt"),
+                    entry.path,
+                    entry.size,
+                    entry.changed,
+                    kept == DELETED,
+                )
+                for entry in entries
+                if entry.name.startswith(beginning) and _KEPT_NAME.fullmatch(entry.name.removeprefix(beginning))
+            ]
+        return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
+
+    async def bring_back(self, call: Call, path: str, name: str | None = None) -> Version:
+        """Make a note what it was: in that version, or in the newest. What it is now becomes a version too.
+
+        Raises: GatewayError: not_found.
+        """
+        versions = [one for one in await self.versions(call, path) if name is None or one.name == name]
+        if not versions:
+            raise GatewayError("not_found", f"There is no such version of {path}.")
+        version = versions[0]
+        kept = await self.read(call, version.path)
+        now = (await self._brain.note(call, "read_note", {"path": path}))["body"]
+        if now is None and version.was_removed:
+            await self._notes.move(call, version.path, path)
+            return version
+        checksum = None if now is None else hashlib.sha256(now).hexdigest()
+        aside = None if checksum is None else _version_path(path, checksum)
+        args = {"path": path, "body": kept.body, "expected": checksum, "aside": aside}
+        await self._brain.note(call, "replace_note", args, stored=kept.body)
+        return version
+
+
+def _version_path(path: str, checksum: str) -> str:
+    return _kept_path(path, VERSIONS, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{checksum[:12]}")
+
+
+def _kept_path(path: str, kept: str, name: str) -> str:
+    folder, _, own = path.rpartition("/")
+    return f"{folder}/{kept}/{own.removesuffix('.md')}-{name}.txt".lstrip("/")
+
+
+def _check_vouched(before: Document, text: str) -> None:
+    """That nobody edits who wrote a note: it was said of somebody who was let in."""
+    ours, now = before.note, notes.parse(text.encode())
+    is_kept = (
+        all(ours.text(name) == now.text(name) for name in _VOUCHED) if ours.front else now.text("via") != notes.MARK
+    )
+    if not is_kept:
+        raise GatewayError("forbidden", f"These fields of the front matter cannot be edited: {', '.join(_VOUCHED)}.")

@@ -1,0 +1,51 @@
+"""Commands on what a brain holds: each is a function that is given a desk, and the arguments."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from gateway.app import log
+from gateway.app.desk import Desk, at_desk
+from gateway.app.startup import CannotStart
+from gateway.cli import finding, notes, transfer
+from gateway.cli.prepare import check_place
+from gateway.config.settings import Settings
+from gateway.operations.errors import GatewayError
+
+COMMANDS: Final[Mapping[str, Callable[[Desk, argparse.Namespace], Awaitable[None]]]] = {
+    "brains": finding.brains,
+    "list": notes.list_notes,
+    "show": notes.show,
+    "search": finding.search,
+    "ask": finding.ask,
+    "add": finding.add,
+    "edit": notes.edit,
+    "rm": notes.remove,
+    "mv": notes.move,
+    "history": notes.history,
+    "undo": notes.undo,
+    "export": transfer.export,
+    "import": transfer.import_,
+    "migrate": transfer.migrate,
+}
+# The code of an error -> that of the process. What is not here is 1.
+_EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}
+
+
+def run(settings: Settings, arguments: argparse.Namespace) -> None:
+    """Raises: CannotStart, BadSetting."""
+    log.configure("error", settings.log_format)
+    check_place(settings)
+    try:
+        asyncio.run(_run(settings, arguments))
+    except GatewayError as error:
+        failed = CannotStart(error.message)
+        failed.exit_code = _EXIT_CODES.get(error.code, 1)
+        raise failed from None
+
+
+async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
+    roots = finding.roots_for(arguments)
+    async with at_desk(settings, brain=arguments.brain, whose=arguments.whose, roots=roots) as desk:
+        await COMMANDS[arguments.command](desk, arguments)

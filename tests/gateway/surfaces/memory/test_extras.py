@@ -1,0 +1,115 @@
+"""The four tools beside the contract: notes are listed, read, corrected and forgotten, on any platform."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from tests.daemons.fake import FakeDaemon
+from tests.gateway.cli.running import run
+from tests.gateway.conftest import DAEMONS, PLATFORMS, structured, text_of
+from tests.served import Served, listening, serving
+
+
+@pytest.fixture(params=PLATFORMS)
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    with ExitStack() as stack:
+        settings = {}
+        if request.param != "embedded":
+            fake = FakeDaemon(DAEMONS[request.param])
+            fake.brains.update({"main": {}, "other": {}})
+            settings["upstream_url"] = stack.enter_context(listening(fake.app()))
+        yield stack.enter_context(serving(tmp_path, None, extra_tools="on", default_brain="main", **settings))
+
+
+async def called(client: Client[Any], tool: str, **arguments: Any) -> dict[str, Any]:
+    return structured(await client.call_tool(tool, arguments))
+
+
+async def refusal(client: Client[Any], tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments, raise_on_error=False)
+    assert result.is_error
+    return str(structured(result)["code"])
+
+
+async def test_a_memory_is_listed_read_corrected_and_forgotten(served: Served) -> None:
+    async with served.over_http("modern") as client:
+        stored = await called(client, "memory_remember", content="# Tea\n\nSixty degrees.", tags=["drinks"])
+        path = stored["path"]
+        listed = await called(client, "memory_list", folder="memory/global", limit=5)
+        assert [item["path"] for item in listed["items"]] == [path]
+        read = await called(client, "memory_read", path=path)
+        assert (read["title"], read["tags"]) == ("Tea", ["drinks"])
+        assert read["content"].strip() == "# Tea\n\nSixty degrees."
+
+        fixed = {"path": path, "content": "# Tea\n\nFifty degrees.", "checksum_sha256": read["checksum_sha256"]}
+        changed = await called(client, "memory_update", **fixed)
+        assert changed["changed"] is True
+        again = await called(client, "memory_read", path=path)
+        assert again["checksum_sha256"] == changed["checksum_sha256"]
+        assert (again["title"], again["tags"]) == ("Tea", ["drinks"])
+        assert again["content"].strip() == "# Tea\n\nFifty degrees."
+        hits = (await called(client, "memory_search", query="fifty degrees"))["hits"]
+        assert path in [hit["path"] for hit in hits]
+        # The same call again is the same; another one with what was read before is a conflict.
+        assert (await called(client, "memory_update", **fixed))["changed"] is False
+        assert await refusal(client, "memory_update", **{**fixed, "content": "Forty."}) == "conflict"
+
+        forgotten = await client.call_tool("memory_forget", {"path": path})
+        assert f"brains-gateway undo {path}" in text_of(forgotten)
+        assert structured(await client.call_tool("memory_forget", {"path": path}))["forgotten"] is True
+        assert await refusal(client, "memory_read", path=path) == "not_found"
+        assert (await called(client, "memory_list"))["total"] == 0
+        assert await refusal(client, "memory_forget", path="memory/global/never.md") == "not_found"
+
+
+async def test_what_a_tool_forgot_or_changed_the_person_brings_back(served: Served, tmp_path: Path) -> None:
+    settings = {"BRAINS_DATA_DIR": str(served.data_dir), "BRAINS_DEFAULT_BRAIN": "main"}
+    if served.upstream_url is not None:
+        settings["BRAINS_UPSTREAM_URL"] = served.upstream_url
+    async with served.over_http("modern") as client:
+        path = (await called(client, "memory_remember", content="Sixty degrees."))["path"]
+        read = await called(client, "memory_read", path=path)
+        new = {"path": path, "content": "Fifty.", "checksum_sha256": read["checksum_sha256"]}
+        await called(client, "memory_update", **new, title="Heat", tags=["hot"])
+        assert (await called(client, "memory_read", path=path))["title"] == "Heat"
+        await called(client, "memory_forget", path=path)
+    for expected in ("Fifty.", "Sixty degrees."):
+        import asyncio
+
+        undone = await asyncio.to_thread(run, tmp_path, "undo", path, **settings)
+        assert undone.returncode == 0, undone.stderr
+        shown = await asyncio.to_thread(run, tmp_path, "show", path, **settings)
+        assert expected in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "memory/global/kv/default/a.md",
+        "memory/global/team/a.md",
+        "memory/project/p/memo/a.md",
+        "sessions/a.md",
+        "memory/_deleted/a.md",
+    ],
+)
+async def test_the_trees_of_other_surfaces_are_not_changed(tmp_path: Path, path: str) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http("modern") as client:
+            assert await refusal(client, "memory_forget", path=path) == "forbidden"
+            new = {"path": path, "content": "x", "checksum_sha256": "0" * 64}
+            assert await refusal(client, "memory_update", **new) == "forbidden"
+
+
+async def test_a_brain_that_is_named_is_the_one_that_is_meant(served: Served) -> None:
+    async with served.over_http("modern") as client:
+        if served.upstream_url is None:
+            await called(client, "memory_create_brain", name="Other", slug="other")
+        path = (await called(client, "memory_remember", content="Elsewhere.", brain="other"))["path"]
+        assert (await called(client, "memory_read", path=path, brain="other"))["content"].strip() == "Elsewhere."
+        assert await refusal(client, "memory_read", path=path) == "not_found"
+    async with served.over_http("modern", "/mcp/main") as client:
+        assert await refusal(client, "memory_read", path=path, brain="other") == "forbidden"
