@@ -10,12 +10,13 @@ import yaml
 
 from gateway.cli.main import main
 from gateway.config.settings import Settings, load
+from gateway.config.sources import known_variables
 from gateway.config.unsafe_settings import check_serving
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
 NGINX = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
-VARIABLES = {f"BRAINS_{name.upper()}" for name in Settings.model_fields}
+VARIABLES = known_variables(Settings.model_fields)
 
 
 def services() -> dict[str, Any]:

@@ -85,11 +85,12 @@ def create_app(
     fetch: Fetch | None = None,
     convert: Convert | None = None,
     llm: ModelEndpoint | None = None,
+    read_only: bool = False,
 ) -> Starlette:
     """The platform as an ASGI application; whoever opened the store closes it.
 
     Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone. Without `llm` it
-    answers and derives by rule.
+    answers and derives by rule. With `read_only` the model stores nothing that is still to be extracted.
     """
     app = Starlette(
         routes=[Route(path, Methods(table)) for path, table in endpoints(with_fetch=fetch is not None).items()],
@@ -106,7 +107,8 @@ def create_app(
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
     chat = None if llm is None else Chat(llm)
-    app.state.platform = Platform(store, fetch, convert, chat, None if chat is None else Work(store.backlog, chat))
+    work = None if chat is None or read_only else Work(store.backlog, chat)
+    app.state.platform = Platform(store, fetch, convert, chat, work)
     return app
 
 

@@ -36,11 +36,12 @@ class EmbeddedBrain:
         embedder: Embedder | None = None,
         *,
         llm: ModelEndpoint | None = None,
+        read_only: bool = False,
     ) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
         self._store = open_store(data_dir, embedder)
-        self._server = platform_server(self._store, token, fetch, llm)
+        self._server = platform_server(self._store, token, fetch, llm, read_only=read_only)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
         )
@@ -52,6 +53,13 @@ class EmbeddedBrain:
         self._server.should_exit = True
         self._thread.join(timeout=10)
         self._store.close()
+
+
+def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
+    """The embedded brain as it is set."""
+    return EmbeddedBrain(
+        settings.data_dir, fetch, embedder_of(settings), llm=language_model(settings), read_only=settings.read_only
+    )
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -83,7 +91,12 @@ def language_model(settings: Settings) -> ModelEndpoint | None:
 
 
 def platform_server(
-    store: Store, token: str | None, fetch: Fetch | None, llm: ModelEndpoint | None = None
+    store: Store,
+    token: str | None,
+    fetch: Fetch | None,
+    llm: ModelEndpoint | None = None,
+    *,
+    read_only: bool = False,
 ) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
@@ -93,6 +106,7 @@ def platform_server(
                 fetch=None if fetch is None else _as_platform_fetch(fetch),
                 convert=convert_in_child,
                 llm=llm,
+                read_only=read_only,
             ),
             log_config=None,
             access_log=False,

@@ -17,12 +17,13 @@ from mcp.server.request_state import RequestStateSecurity
 
 from gateway import __version__
 from gateway.app.capabilities import URI, capabilities
-from gateway.app.startup import PARENT, CannotStart
+from gateway.app.startup import CannotStart
 from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
 from gateway.config.reread_file import RereadFile, header_word, state_keys
 from gateway.config.settings import Settings
 from gateway.config.signing_keys import SigningKeys
+from gateway.config.sources import WORKER_OF
 from gateway.http.auth.access import Resource
 from gateway.http.auth.inbound import AnyToken, Inbound, OneToken
 from gateway.http.auth.jwt import Expected, JwtInbound
@@ -85,6 +86,7 @@ class Gateway:
             limits=self._limits,
             shared=settings.is_shared,
             actor=settings.actor,
+            read_only=settings.read_only,
         )
 
     def _credentials(self) -> Credentials:
@@ -167,7 +169,7 @@ class Gateway:
 
         A language model is only `trying` asked for a word, to see whether it works.
         """
-        is_worker = self._settings.upstream_url is not None and PARENT in os.environ
+        is_worker = self._settings.upstream_url is not None and WORKER_OF in os.environ
         if self._embedded is None and not is_worker:
             return None
         try:
@@ -209,10 +211,9 @@ class Gateway:
 
     def _start_embedded(self) -> Endpoint:
         # Imported when used: with a platform configured, or for tools/list alone, none of it is needed.
-        from gateway.app.embedded import EmbeddedBrain, embedder_of, language_model
+        from gateway.app.embedded import embedded_brain
 
-        settings = self._settings
-        embedded = EmbeddedBrain(settings.data_dir, self._fetch, embedder_of(settings), llm=language_model(settings))
+        embedded = embedded_brain(self._settings, self._fetch)
         self._stop_embedded = embedded.stop
         log.info("embedded.started", data_dir=str(self._settings.data_dir))
         return embedded.endpoint
@@ -273,6 +274,7 @@ def _options(settings: Settings) -> Options:
         context_entries=settings.context_entries,
         model=settings.being_model,
         full_text=settings.full_text == "on",
+        read_only=settings.read_only,
         tool_prefix=settings.tool_prefix,
     )
 

@@ -8,10 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
-
-# Names the process whose worker this is.
-PARENT: Final = "BRAINS_WORKER_OF"
 
 
 class CannotStart(Exception):
@@ -80,4 +76,4 @@ def check_data_dir(data_dir: Path) -> None:
 
 def say(*lines: str) -> None:
     """Words for the person who started us; stdout is never used, it belongs to MCP over stdio."""
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write("".join(f"{line}\n" for line in lines))

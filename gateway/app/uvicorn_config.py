@@ -1,6 +1,7 @@
 """How uvicorn serves the gateway, in one process or in several."""
 
 import os
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -11,12 +12,12 @@ from gateway.http.connection import Connection
 _DRAIN_SECONDS: Final = 10
 
 
-def uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
-    """For an application; or for workers, where to import what makes one."""
+def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uvicorn.Config:
+    """For an application; or for so many workers, each of which calls what makes one."""
     return uvicorn.Config(
         app,
-        factory=isinstance(app, str),
-        workers=workers,
+        factory=workers > 0,
+        workers=workers or 1,
         loop="uvloop" if os.name == "posix" else "asyncio",
         http=Connection,
         ws="none",

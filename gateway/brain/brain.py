@@ -56,10 +56,11 @@ class Brain:
         limits: Limits | None = None,
         shared: bool = False,
         actor: str = LOCAL.subject,
+        read_only: bool = False,
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
         where nobody is told apart."""
-        self._services = Services(upstream, fetch, vet, shared=shared)
+        self._services = Services(upstream, fetch, vet, shared=shared, read_only=read_only)
         self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()

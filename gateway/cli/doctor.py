@@ -10,6 +10,7 @@ from gateway.app.capabilities import capabilities
 from gateway.app.gateway import Gateway
 from gateway.cli.prepare import local_roots, prepare
 from gateway.config.settings import Settings
+from gateway.config.sources import warnings
 from gateway.config.unsafe_settings import check_local
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -29,6 +30,10 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     async def run() -> JsonObject:
         async with gateway.running():
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
+            if doubtful := warnings(Settings.model_fields):
+                report["doubtful"] = doubtful
+            if settings.read_only:
+                report["read_only"] = True
             if settings.ignored:
                 report["ignored"] = settings.ignored
             if settings.dialect != "auto" and settings.upstream_url is not None:
@@ -106,6 +111,8 @@ def report_lines(report: JsonObject, platform: str, files: str) -> list[str]:
         f"Files      {files}",
         *_models(report.get("models", {})),
         *_ignored(report.get("ignored", [])),
+        *(["Writes     none: BRAINS_READ_ONLY is set"] if report.get("read_only") else []),
+        *(f"Doubtful   {sentence}" for sentence in report.get("doubtful", ())),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),

@@ -6,12 +6,14 @@ from gateway.app.gateway import own_fetch
 from gateway.app.startup import listening_socket, say
 from gateway.app.stopping import run_until_stopped
 from gateway.cli import welcome
+from gateway.cli.prepare import warn_of_settings
 from gateway.config.settings import BadSetting, Settings
 
 
 def platform(settings: Settings, host: str, port: int, token: str | None) -> None:
     """The embedded brain alone, as a platform for others."""
     log.configure(settings.log_level, settings.log_format)
+    warn_of_settings()
     loopback = settings.model_copy(update={"host": host}).is_loopback
     if not loopback and token is None:
         raise BadSetting(f"--host {host} can be reached by others: give a --token, or listen on 127.0.0.1.")

@@ -26,9 +26,9 @@ from gateway.config.kinds import (
     check_model,
     is_loopback_host,
 )
+from gateway.config.sentence import sentence
+from gateway.config.sources import PREFIX, Origin, origins
 from gateway.surfaces.catalog import SURFACES
-
-PREFIX = "BRAINS_"
 
 
 class BadSetting(Exception):
@@ -106,6 +106,10 @@ class Settings(BaseSettings):
         None,
         validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
         description="Project of calls that name none, where there is one tenant.",
+    )
+    read_only: bool = Field(
+        False,
+        description="Whether brains are only read: tools that write are not listed, and a call to one is refused.",
     )
     write_scope: Literal["ask", "project", "global"] = Field(
         "ask",
@@ -335,45 +339,19 @@ class Settings(BaseSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """Settings from the environment, flags first.
+    """Settings from flags, the environment, files of secrets and the TOML file, the first that says it.
 
     Raises:
         BadSetting: one sentence, for a person at a terminal.
     """
+    flags = {name: value for name, value in overrides.items() if value is not None}
+    found: dict[str, Origin] = {}
     try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+        found = origins(Settings.model_fields, flags)
+        # The environment is read by the library, which knows the names that a setting has besides.
+        files: dict[str, Any] = {name: said.value for name, said in found.items() if said.kind in {"file", "config"}}
+        return Settings(**files, **flags)
     except ValidationError as error:
-        raise BadSetting(_sentence(error)) from None
-
-
-# pydantic's kind of error -> our words for it; what is not here was raised by a validator above, in our words.
-_RULES = {
-    "int_parsing": "must be a whole number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a number",
-    "greater_than": "must be more than {gt:g}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le:g}",
-    "bool_parsing": "must be true or false",
-    "literal_error": "must be one of {expected}",
-}
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
-    if not first["loc"]:
-        return message
-    # Only our own rules are patterns: a message may quote a path, and a path may have braces in it.
-    rule = _RULES[first["type"]].format(**first.get("ctx", {})) if first["type"] in _RULES else message
-    return f"{_variable(str(first['loc'][0]))} {rule}".rstrip(".") + "."
-
-
-def _variable(name: str) -> str:
-    """The variable a person has set: of several names for one setting, the one that is in the environment."""
-    for field, info in Settings.model_fields.items():
-        if isinstance(info.validation_alias, AliasChoices):
-            aliases = [str(choice) for choice in info.validation_alias.choices]
-            if name in {field, *aliases}:
-                return next((alias for alias in aliases if os.environ.get(alias)), aliases[0])
-    return PREFIX + name.upper()
+        raise BadSetting(sentence(error, Settings.model_fields, found)) from None
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
