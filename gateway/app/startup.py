@@ -8,6 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+# Files that a supervisor passes on come after standard input, output and error.
+_FIRST_PASSED: Final = 3
 
 
 class CannotStart(Exception):
@@ -46,6 +50,26 @@ def listening_socket(host: str, port: int) -> socket.socket:
         listening.close()
         raise CannotStart(_reason(error, host, port)) from None
     return listening
+
+
+def inherited_socket() -> socket.socket | None:
+    """The socket that a supervisor has opened for this process, as systemd does; None if it has not.
+
+    Raises:
+        CannotStart: it is not one that we can serve on.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    if os.environ.get("LISTEN_FDS") != "1":
+        raise CannotStart("systemd passed several sockets: name one ListenStream in the socket unit.")
+    # What we start is not meant.
+    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(name, None)
+    passed = socket.socket(fileno=_FIRST_PASSED)
+    passed.set_inheritable(False)
+    if passed.family not in {socket.AF_INET, socket.AF_INET6} or passed.type != socket.SOCK_STREAM:
+        raise CannotStart("systemd passed a socket that is not TCP: name an address and a port in ListenStream.")
+    return passed
 
 
 def _reason(error: OSError, host: str, port: int) -> str:

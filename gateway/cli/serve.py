@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from gateway.app.brains import embedded_brains
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app
-from gateway.app.startup import listening_socket, say
+from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import uvicorn_config
 from gateway.cli import welcome
@@ -29,11 +29,15 @@ from gateway.config.unsafe_settings import check_serving
 
 def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
+    if (passed := inherited_socket()) is not None:
+        # Who can reach it is decided by where it listens, not by what is set.
+        host, port = passed.getsockname()[:2]
+        settings = settings.model_copy(update={"host": host, "port": port})
     check_serving(settings)
     prepare(settings)
     # Say now what the first call would run into: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
-    listening = listening_socket(settings.host, settings.port)
+    listening = passed or listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings), *welcome.no_default(settings, brains))
     if workers == 1:
         run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), listening)

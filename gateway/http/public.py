@@ -33,7 +33,7 @@ class Public:
         await (answer or self._app)(scope, receive, send)
 
     async def _answer(self, path: str) -> Response | None:
-        if path in {"/healthz", "/health"}:
+        if path in {"/livez", "/healthz", "/health"}:
             return JSONResponse({"ok": True})
         if path == "/readyz":
             ready, said = await self._ready()
