@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -39,7 +40,8 @@ FULL: Final = "the disk is full: nothing was stored"
 
 
 async def healthz(request: Request) -> Response:
-    return JSONResponse({"ok": True})
+    problem = await run_in_threadpool(request.app.state.platform.store.problem)
+    return JSONResponse({"ok": True}) if problem is None else JSONResponse({"ok": False, "problem": problem}, 503)
 
 
 def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:

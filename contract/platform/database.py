@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from contract.platform.health import Health
 from contract.platform.meaning.embedder import Embedder
 
 BUSY_SECONDS: Final = 10.0
@@ -45,6 +46,7 @@ class Database:
 
     def __init__(self, file: Path, embedder: Embedder | None = None) -> None:
         self._file = file
+        self.health = Health(file)
         self.embedder = embedder
         # Called after each transaction: whoever has work to do then sets it.
         self.written: Callable[[], None] = lambda: None
@@ -111,9 +113,10 @@ class Database:
         connection = self._idle.pop() if self._idle else self._connect()
         try:
             yield connection
-        except sqlite3.Error:
+        except sqlite3.Error as error:
             # Its state is not known any more; closing it also rolls back.
             connection.close()
+            self.health.note(error)
             raise
         except BaseException:
             self._take_back(connection)

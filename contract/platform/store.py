@@ -56,6 +56,10 @@ class Store:
             self._meaning.close()
         self._database.close()
 
+    def problem(self) -> str | None:
+        """What is wrong with the file, in a few words."""
+        return self._database.health.problem()
+
     def embedding(self) -> JsonObject:
         """Which model embeds, how far it is, and whether it works."""
         return OFF if self._meaning is None else self._meaning.status()

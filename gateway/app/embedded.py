@@ -8,6 +8,8 @@ import uvicorn
 
 from contract.platform.app import create_app
 from contract.platform.convert import Converted, Parsed
+from contract.platform.database import FILE_NAME
+from contract.platform.health import damage
 from contract.platform.ingest import Fetch as PlatformFetch
 from contract.platform.ingest import FetchRefused
 from contract.platform.ingest import Page as PlatformPage
@@ -80,6 +82,13 @@ def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
         return Store.open(data_dir, embedder)
     except StoreUnavailable as error:
         raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
+
+
+def damage_of(data_dir: Path) -> str | None:
+    """What is found wrong with the file in a directory, on one line; None if there is none, or it is whole."""
+    file = data_dir / FILE_NAME
+    found = damage(file) if file.exists() else None
+    return None if found is None else " ".join(found.split())
 
 
 def language_model(settings: Settings) -> ModelEndpoint | None:

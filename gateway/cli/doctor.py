@@ -38,6 +38,8 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
                 report["ignored"] = settings.ignored
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
+            if settings.upstream_url is None:
+                report["problems"] += _damage(settings)
             models = await _models_of(gateway)
             if models is None:
                 return report
@@ -52,6 +54,18 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
+
+
+def _damage(settings: Settings) -> list[JsonObject]:
+    """The problem of a file that is damaged; reading all of it is the only way to know."""
+    from gateway.app.embedded import damage_of
+
+    found = damage_of(settings.data_dir)
+    if found is None:
+        return []
+    message = f"The brain file in {settings.data_dir} is damaged: {found}."
+    remedy = "Stop every gateway that uses it, and put your last backup in its place (docs/operating.md)."
+    return [{"code": "upstream_error", "message": message, "remedy": remedy}]
 
 
 async def _models_of(gateway: Gateway) -> JsonObject | None:

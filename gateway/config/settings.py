@@ -141,6 +141,11 @@ class Settings(BaseSettings):
         None,
         description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
     )
+    metrics_token: HeaderWord | None = Field(
+        None,
+        description="Bearer token of the operator, who is told the details of `/readyz` with it. Where nobody but this "
+        "machine is served, none is needed.",
+    )
     auth: Literal["none", "tokens", "jwt"] | None = Field(
         None,
         description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
@@ -312,6 +317,12 @@ class Settings(BaseSettings):
     @property
     def is_loopback(self) -> bool:
         return is_loopback_host(self.host)
+
+    @property
+    def is_for_this_machine(self) -> bool:
+        """Whether nobody else is served, so that whoever asks may know all."""
+        is_open = self.auth in {None, "none"} and self.token is None and self.upstream_auth != "passthrough"
+        return self.is_loopback and is_open and not self.public_url and not self.allowed_hosts
 
     @property
     def tokens_path(self) -> Path:
