@@ -12,6 +12,7 @@ from typing import Final
 
 from contract.platform.health import Health
 from contract.platform.meaning.embedder import Embedder
+from contract.platform.quota import Quota
 
 BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
@@ -36,16 +37,20 @@ class StoreUnavailable(Exception):
 
 
 class Connection(sqlite3.Connection):
-    """A connection that knows what makes the vectors of what is written through it, if that is done at once."""
+    """A connection that knows the rules for what is written through it."""
 
     embedder: Embedder | None = None
+    """What makes the vectors, if that is done at once."""
+    quota: Quota | None = None
+    """How much a brain may hold."""
 
 
 class Database:
     """Lends pooled connections: any number read at once, one writes."""
 
-    def __init__(self, file: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, file: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> None:
         self._file = file
+        self._quota = quota
         self.health = Health(file)
         self.embedder = embedder
         # Called after each transaction: whoever has work to do then sets it.
@@ -57,7 +62,11 @@ class Database:
 
     @classmethod
     def open(
-        cls, data_dir: Path, complete: Callable[[sqlite3.Connection, int], None], embedder: Embedder | None = None
+        cls,
+        data_dir: Path,
+        complete: Callable[[sqlite3.Connection, int], None],
+        embedder: Embedder | None = None,
+        quota: Quota | None = None,
     ) -> "Database":
         """Open or make the file; `complete` fills a new one, whose version is 0, and one of an older version.
 
@@ -70,7 +79,7 @@ class Database:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
             file.chmod(0o600)
-            database = cls(file, embedder)
+            database = cls(file, embedder, quota)
             with closing(database._connect()) as connection:
                 # Everybody waits for a migration: vectors of what it indexes are made later.
                 connection.embedder = None
@@ -78,6 +87,8 @@ class Database:
                 # A table that is made anew is dropped once, and what refers to it must not go with it.
                 connection.execute("PRAGMA foreign_keys = OFF")
                 _migrate(connection, complete)
+                if quota is not None:
+                    _patiently(lambda: quota.prepare(connection))
         except OSError as error:
             raise StoreUnavailable(f"The data directory {data_dir} cannot be used: {error.strerror}.") from error
         except sqlite3.Error as error:
@@ -140,7 +151,7 @@ class Database:
             cached_statements=256,
             factory=Connection,
         )
-        connection.embedder = self.embedder
+        connection.embedder, connection.quota = self.embedder, self._quota
         connection.row_factory = sqlite3.Row
         try:
             for pragma in PRAGMAS:
@@ -153,6 +164,10 @@ class Database:
 
 def embedder_of(connection: sqlite3.Connection) -> Embedder | None:
     return connection.embedder if isinstance(connection, Connection) else None
+
+
+def quota_of(connection: sqlite3.Connection) -> Quota | None:
+    return connection.quota if isinstance(connection, Connection) else None
 
 
 def _patiently(step: Callable[[], object]) -> None:

@@ -18,6 +18,7 @@ from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.models import ModelEndpoint
+from contract.platform.quota import Quota
 from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.startup import CannotStart, listening_socket
@@ -39,10 +40,11 @@ class EmbeddedBrain:
         *,
         llm: ModelEndpoint | None = None,
         read_only: bool = False,
+        quota: Quota | None = None,
     ) -> None:
         token = secrets.token_urlsafe(32)
         listening = listening_socket("127.0.0.1", 0)
-        self._store = open_store(data_dir, embedder)
+        self._store = open_store(data_dir, embedder, quota)
         self._server = platform_server(self._store, token, fetch, llm, read_only=read_only)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
@@ -60,8 +62,20 @@ class EmbeddedBrain:
 def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
     """The embedded brain as it is set."""
     return EmbeddedBrain(
-        settings.data_dir, fetch, embedder_of(settings), llm=language_model(settings), read_only=settings.read_only
+        settings.data_dir,
+        fetch,
+        embedder_of(settings),
+        llm=language_model(settings),
+        read_only=settings.read_only,
+        quota=quota_of(settings),
     )
+
+
+def quota_of(settings: Settings) -> Quota | None:
+    """How much a brain may hold, if that is limited."""
+    if settings.quota_notes is None and settings.quota_bytes is None:
+        return None
+    return Quota(settings.quota_notes, settings.quota_bytes)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -72,14 +86,14 @@ def embedder_of(settings: Settings) -> Embedder | None:
     return RemoteEmbedder(ModelEndpoint(settings.embed_url, settings.embed_model, key))
 
 
-def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
+def open_store(data_dir: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> Store:
     """The store in a directory. Without an embedder it is not for searching.
 
     Raises:
         CannotStart: it cannot be made or written to; one sentence with its fix.
     """
     try:
-        return Store.open(data_dir, embedder)
+        return Store.open(data_dir, embedder, quota)
     except StoreUnavailable as error:
         raise CannotStart(f"{error} Choose another directory with BRAINS_DATA_DIR.") from None
 

@@ -154,7 +154,7 @@ def _ignored(settings: list[str]) -> list[str]:
     if not settings:
         return []
     are = "is" if len(settings) == 1 else "are"
-    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain; this platform has its own models"]
+    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain alone, and a platform is set"]
 
 
 def _language(model: JsonObject) -> str:

@@ -1,7 +1,7 @@
 """`brains-gateway platform`: the embedded brain alone, as a platform for others."""
 
 from gateway.app import log
-from gateway.app.embedded import embedder_of, language_model, open_store, platform_server
+from gateway.app.embedded import embedder_of, language_model, open_store, platform_server, quota_of
 from gateway.app.gateway import own_fetch
 from gateway.app.startup import listening_socket, say
 from gateway.app.stopping import run_until_stopped
@@ -17,7 +17,7 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     loopback = settings.model_copy(update={"host": host}).is_loopback
     if not loopback and token is None:
         raise BadSetting(f"--host {host} can be reached by others: give a --token, or listen on 127.0.0.1.")
-    store = open_store(settings.data_dir, embedder_of(settings))
+    store = open_store(settings.data_dir, embedder_of(settings), quota_of(settings))
     listening = listening_socket(host, port)
     say(*welcome.platform(host, port, settings.data_dir, token is not None))
     try:

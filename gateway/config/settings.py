@@ -72,6 +72,14 @@ class Settings(BaseSettings):
         default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
         description="Where the embedded brain keeps its data.",
     )
+    quota_notes: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="How many notes one brain of the embedded brain may hold, those that are derived included. Unset: "
+        "no limit.",
+    )
+    quota_bytes: Annotated[int, Field(ge=1024)] | None = Field(
+        None, description="How many bytes the notes of one brain of the embedded brain may hold. Unset: no limit."
+    )
     embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
@@ -334,9 +342,14 @@ class Settings(BaseSettings):
 
     @property
     def ignored(self) -> list[str]:
-        """The settings of models that have no effect, because a platform is set, which has models of its own."""
-        models = {"BRAINS_EMBED_URL": self.embed_url, "BRAINS_LLM_URL": self.llm_url}
-        return [name for name, url in models.items() if url is not None and self.upstream_url is not None]
+        """The settings that have no effect, because they are for the embedded brain and a platform is set."""
+        embedded = {
+            "BRAINS_EMBED_URL": self.embed_url,
+            "BRAINS_LLM_URL": self.llm_url,
+            "BRAINS_QUOTA_NOTES": self.quota_notes,
+            "BRAINS_QUOTA_BYTES": self.quota_bytes,
+        }
+        return [name for name, value in embedded.items() if value is not None and self.upstream_url is not None]
 
     @property
     def tells_callers_apart(self) -> bool:

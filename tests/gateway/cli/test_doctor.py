@@ -101,7 +101,7 @@ def test_models_that_are_set_in_vain_are_named(tmp_path: Path) -> None:
         done = doctor(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
         status, told = report(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
         _, without = report(tmp_path, BRAINS_UPSTREAM_URL=url)
-    named = "BRAINS_EMBED_URL and BRAINS_LLM_URL are for the embedded brain; this platform has its own models"
+    named = "BRAINS_EMBED_URL and BRAINS_LLM_URL are for the embedded brain alone, and a platform is set"
     assert f"Ignored    {named}\n" in done.stdout
     assert told["ignored"] == ["BRAINS_EMBED_URL", "BRAINS_LLM_URL"]
     # It works all the same.
