@@ -84,16 +84,18 @@ class Surface:
 
     def uses(self) -> dict[str, tuple[Use, ...]]:
         """What each tool asks of a brain."""
-        return {body.spec.name: body.uses for body in self.bodies()}
+        return {body.spec.name: body.uses for body in self._every_body()}
 
     def hidden(self) -> frozenset[str]:
         """The tools that are not listed, because the operator lets nobody use them: a call to one is told so."""
-        return frozenset(body.spec.name for body in self.bodies() if self._is_hidden(body.spec))
+        return frozenset(body.spec.name for body in self._every_body() if self._is_hidden(body.spec))
 
     def bodies(self) -> list[Any]:
         """The methods that are bodies of tools."""
-        bodies = [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
-        return [_refusing(body) if self._is_hidden(body.spec) else body for body in bodies]
+        return [_refusing(body) if self._is_hidden(body.spec) else body for body in self._every_body()]
+
+    def _every_body(self) -> list[Any]:
+        return [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
 
     def _is_hidden(self, spec: ToolSpec) -> bool:
         return self._options.read_only and not spec.hints.read_only_hint
