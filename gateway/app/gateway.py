@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import structlog
@@ -51,6 +52,9 @@ from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
+if TYPE_CHECKING:
+    from gateway.app.redis_buckets import RedisBuckets
+
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
@@ -68,7 +72,8 @@ class Gateway:
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
         # Those of one tenant share what is stored; nobody of them may take all the room.
-        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
+        self._buckets = _shared_buckets(settings)
+        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None, shared=self._buckets)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
         self._internal_key = RereadFile(secret, header_word) if secret else None
@@ -215,6 +220,8 @@ class Gateway:
         finally:
             await self.brain.close(_DRAIN_SECONDS)
             await self._watch.close()
+            if self._buckets is not None:
+                await self._buckets.close()
             await self._upstream.close()
             if self._provider is not None:
                 await self._provider.aclose()
@@ -285,6 +292,15 @@ def _allowance(settings: Settings) -> Allowance:
         fetches_per_minute=settings.fetches_per_minute,
         bytes_per_minute=settings.stored_per_minute,
     )
+
+
+def _shared_buckets(settings: Settings) -> "RedisBuckets | None":
+    if settings.redis_url is None or not settings.tells_callers_apart:
+        return None
+    # Imported when used: few have it.
+    from gateway.app.redis_buckets import RedisBuckets
+
+    return RedisBuckets(settings.redis_url.get_secret_value())
 
 
 def _is_stale(file: RereadFile[str] | None) -> bool:

@@ -220,6 +220,12 @@ class Settings(BaseSettings):
     stored_per_minute: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024 * 1024, description="Bytes that one caller may store in a minute."
     )
+    redis_url: HeaderWord | None = Field(
+        None,
+        description="Redis or Valkey, where limits in a time are counted for all workers and replicas together: "
+        "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: each process counts for "
+        "itself. Needs `pip install brains-gateway[redis]`.",
+    )
     direct: Literal["on", "off"] = Field(
         "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."
     )

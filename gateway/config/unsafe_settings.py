@@ -1,6 +1,7 @@
 """Combinations of settings that are not safe: `serve` refuses to start with them, one sentence each."""
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -81,6 +82,7 @@ def _inbound(settings: Settings) -> Iterator[str]:
             "set BRAINS_AUTH or BRAINS_TOKEN."
         )
     yield from _beyond_loopback(settings)
+    yield from _redis(settings)
     if settings.auth == "tokens":
         from gateway.config.token_file import parse as parsed_tokens
 
@@ -109,6 +111,16 @@ def _beyond_loopback(settings: Settings) -> Iterator[str]:
             f"BRAINS_HOST is {settings.host}, which others can reach, and calls by a name would be refused: "
             "set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS to the names and addresses that callers use."
         )
+
+
+def _redis(settings: Settings) -> Iterator[str]:
+    if settings.redis_url is None:
+        return
+    parts = urlsplit(settings.redis_url.get_secret_value())
+    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.path):
+        yield "BRAINS_REDIS_URL must be an address such as redis://127.0.0.1:6379/0."
+    elif find_spec("redis") is None:
+        yield "BRAINS_REDIS_URL is set, and what speaks to Redis is not here: pip install 'brains-gateway[redis]'."
 
 
 def _keys(settings: Settings) -> Iterator[str]:

@@ -76,6 +76,7 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_HOST": "::1",
             "BRAINS_PORT": "9000",
             "BRAINS_TOKEN": "in",
+            "BRAINS_REDIS_URL": "redis://127.0.0.1",
             "BRAINS_METRICS_TOKEN": "op",
             "BRAINS_INGEST_ROOTS": f"{tmp_path}:/",
             "BRAINS_MAX_BODY": "2048",
@@ -125,13 +126,17 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert settings.token is not None
     assert settings.upstream_token.get_secret_value() == "up"
     assert settings.token.get_secret_value() == "in"
+    assert settings.redis_url is not None
+    assert settings.redis_url.get_secret_value() == "redis://127.0.0.1"
     assert settings.metrics_token is not None
     assert settings.metrics_token.get_secret_value() == "op"
     assert settings.embed_key is not None
     assert settings.embed_key.get_secret_value() == "ek"
     assert settings.llm_key is not None
     assert settings.llm_key.get_secret_value() == "hush"
-    assert settings.model_dump(exclude={"upstream_token", "token", "metrics_token", "embed_key", "llm_key"}) == {
+    assert settings.model_dump(
+        exclude={"upstream_token", "token", "metrics_token", "redis_url", "embed_key", "llm_key"}
+    ) == {
         "upstream_url": "https://platform.example/api",
         "dialect": "daemon",
         "data_dir": tmp_path,

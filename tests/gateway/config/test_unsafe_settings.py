@@ -157,6 +157,11 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         "BRAINS_HOST",
         "set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS",
     ),
+    "a Redis by another scheme": (
+        {**TOKENS, "BRAINS_REDIS_URL": f"http://:{SECRET}@127.0.0.1"},
+        "BRAINS_REDIS_URL",
+        "an address such as redis://127.0.0.1:6379/0",
+    ),
     "two ways in": ({**TOKENS, "BRAINS_TOKEN": SECRET}, "BRAINS_AUTH", "unset one of them"),
     "nobody is asked for a token that is set": (
         {"BRAINS_AUTH": "none", "BRAINS_TOKEN": SECRET},
@@ -384,6 +389,7 @@ SAFE: dict[str, dict[str, str]] = {
     "a short token on loopback": {"BRAINS_TOKEN": "abc"},
     "tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **TOKENS, **NAMED},
     "tokens, and the embedded brain for all": TOKENS,
+    "tokens, and limits for all": {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/0"},
     "access tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **HOSTED},
     "an issuer on this machine": {**HOSTED, "BRAINS_AUTH_ISSUER": "http://127.0.0.1:9"},
     "a public address on this machine": {**HOSTED, "BRAINS_PUBLIC_URL": "http://localhost:8787"},
