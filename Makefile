@@ -46,7 +46,7 @@ test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and 
 test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs
 	@TIER=nightly $(PYTEST) $(FRAMEWORKS) $(ARGS)
 
-nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
+nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
 	@# The page of the repository stays as it is: that is what `make proof` is for.

@@ -101,11 +101,12 @@ def _beyond_loopback(settings: Settings) -> Iterator[str]:
     """What is asked of whoever lets others in."""
     public = urlsplit(settings.public_url or "").hostname
     is_public = not settings.is_loopback or (public is not None and not is_loopback_host(public))
-    if is_public and settings.token is not None and len(settings.token.get_secret_value()) < _LEAST_TOKEN:
-        yield (
-            f"BRAINS_TOKEN has fewer than {_LEAST_TOKEN} characters, and others can reach this gateway: "
-            "make a longer one with openssl rand -hex 32."
-        )
+    for name, token in (("BRAINS_TOKEN", settings.token), ("BRAINS_METRICS_TOKEN", settings.metrics_token)):
+        if is_public and token is not None and len(token.get_secret_value()) < _LEAST_TOKEN:
+            yield (
+                f"{name} has fewer than {_LEAST_TOKEN} characters, and others can reach this gateway: "
+                "make a longer one with openssl rand -hex 32."
+            )
     if not settings.is_loopback and public is None and not settings.allowed_hosts:
         yield (
             f"BRAINS_HOST is {settings.host}, which others can reach, and calls by a name would be refused: "

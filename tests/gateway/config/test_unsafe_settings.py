@@ -147,6 +147,11 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         "BRAINS_TOKEN has fewer than 16 characters",
         "make a longer one",
     ),
+    "a token of the operator that is soon guessed": (
+        {**HOSTED, "BRAINS_METRICS_TOKEN": SECRET},
+        "BRAINS_METRICS_TOKEN has fewer than 16 characters",
+        "make a longer one",
+    ),
     "all interfaces by no name": (
         {"BRAINS_HOST": "0.0.0.0", "BRAINS_TOKEN": LONG},
         "BRAINS_HOST",
