@@ -24,6 +24,7 @@ ENV PATH=/opt/gateway/bin:$PATH \
 VOLUME /data
 EXPOSE 8787
 HEALTHCHECK --interval=30s --timeout=3s --start-period=10s \
-  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8787/healthz', timeout=2)"]
-# Listening beyond loopback needs BRAINS_AUTH or BRAINS_TOKEN: the container says so and stops without it.
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8787/livez', timeout=2)"]
+# Listening beyond loopback needs BRAINS_AUTH or BRAINS_TOKEN, and the names that callers use: the container says so
+# and stops without them.
 CMD ["brains-gateway", "serve"]

@@ -38,7 +38,7 @@ test-twice: set-up-peers ## make test and the conformance suite, with each call 
 	@TIER=test TWICE=1 $(TIERED) $(ARGS)
 	@TWICE=1 $(PYTEST) $(PEERS)/test_conformance.py
 
-set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed ## Install what test-peers needs
+set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed .rollout/.installed ## Install what test-peers needs
 
 test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and npm
 	@$(PYTEST) $(PEERS) $(ARGS)
@@ -46,7 +46,7 @@ test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and 
 test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent frameworks, which take 2.5 GB; needs what test-peers needs
 	@TIER=nightly $(PYTEST) $(FRAMEWORKS) $(ARGS)
 
-nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
+nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
 	@# The page of the repository stays as it is: that is what `make proof` is for.
@@ -73,7 +73,7 @@ proof: $(STAMP) $(PEERS)/node_modules/.installed ## Faults, kills, overload and 
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof
 
 clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) $(PEERS)/node_modules $(FRAMEWORKS)/node_modules .frameworks .minilm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(PEERS)/node_modules $(FRAMEWORKS)/node_modules .frameworks .rollout .minilm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
@@ -91,6 +91,12 @@ $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 # Each in an environment of its own: what they need does not agree with what we need. The lists are complete, so that
 # nothing has to be resolved; what is imported is compiled then.
 .frameworks/%/.installed: $(FRAMEWORKS)/requirements/%.txt | $(STAMP)
+	@$(PYTHON) -m venv --clear --without-pip $(@D)
+	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
+	@touch $@
+
+# Helm, and the schemas of Kubernetes, which tests hold deploy/ against.
+.rollout/.installed: $(PEERS)/rollout.txt | $(STAMP)
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@

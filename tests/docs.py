@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
-from gateway.config.settings import PREFIX, Settings
+from gateway.config.settings import Settings
+from gateway.config.sources import PREFIX
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.dialects.catalog import DIALECTS

@@ -24,6 +24,8 @@ from gateway.config.settings import load
 from gateway.http.connection import Connection
 
 Era = Literal["modern", "legacy"]
+# What the operator of such a gateway sends, who is told more than others.
+OPERATOR = {"authorization": "Bearer 0123456789abcdef"}
 MODE: dict[Era, str] = {"modern": "2026-07-28", "legacy": "legacy"}
 
 
@@ -102,6 +104,7 @@ def listening(app: ASGIApp) -> Iterator[str]:
 @contextmanager
 def serving(data_dir: Path, root: Path | None, **settings: Any) -> Iterator[Served]:
     roots = () if root is None else (root,)
+    settings = {"metrics_token": "0123456789abcdef", **settings}
     with listening(http_app(load(data_dir=data_dir, ingest_roots=roots, **settings))) as url:
         yield Served(url, data_dir, root or data_dir, settings.get("upstream_url"))
 

@@ -72,7 +72,11 @@ def module_of(path: Path) -> str:
 
 
 def declared(*, dev: bool) -> dict[str, Requirement]:
-    lines = [*PROJECT["dependencies"], *(PROJECT["optional-dependencies"]["dev"] if dev else ())]
+    extras = PROJECT["optional-dependencies"]
+    lines = [
+        *PROJECT["dependencies"],
+        *(line for name, extra in extras.items() if dev or name != "dev" for line in extra),
+    ]
     return {canonicalize_name(made.name): made for made in map(Requirement, lines)}
 
 

@@ -41,6 +41,14 @@ LONG = [Marked(f"a.py::test_long[{n}]", pytest.mark.sampled(4), pytest.mark.few(
 ALL = [PLAIN, SLOW, NIGHTLY, NOT_QUICK, *SAMPLED, *MIXED, *MANY, *LONG]
 
 
+def test_what_needs_a_program_is_left_out_where_that_is_not_installed() -> None:
+    there, missing = (
+        Marked(f"a.py::test_{name}", pytest.mark.needs_command(name)) for name in ("sh", "no-such-program")
+    )
+    items = cast(list[pytest.Item], [PLAIN, there, missing])
+    assert possible(items, has_model=True) == items[:2]
+
+
 def test_what_is_of_the_small_model_is_left_out_where_that_is_not_installed() -> None:
     of_model = Marked("a.py::test_of_the_model", pytest.mark.needs_offline_model)
     items = cast(list[pytest.Item], [PLAIN, of_model])

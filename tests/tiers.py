@@ -9,8 +9,8 @@
 - `sampled(n)`: of its cases, `make quick` and `make test` run every n-th.
 - `few(n)`: of its cases, which take long, `make test-all` runs n, and those of `make test`.
 
-One more, `needs_offline_model`, says that a test is of the small model that comes with the gateway: it is left out
-where that is not installed, because there is no build of it for that system.
+Two more say what a test needs: `needs_offline_model` the small model that comes with the gateway, of which there is no
+build for every system, and `needs_command(name)` a program such as nginx. Where that is not installed, it is left out.
 
 A test costs some milliseconds whatever it does. Of the cases of one function, the tiers therefore run no more than
 CASES says; `make nightly` runs them all.
@@ -23,6 +23,7 @@ import os
 from collections import Counter, defaultdict
 from enum import IntEnum
 from pathlib import Path
+from shutil import which
 from typing import TypeVar
 from zlib import crc32
 
@@ -109,7 +110,15 @@ def chosen(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:
 
 def possible(items: list[pytest.Item], *, has_model: bool) -> list[pytest.Item]:
     """The tests that can be run here at all."""
-    return [item for item in items if has_model or not item.get_closest_marker("needs_offline_model")]
+    return [
+        item for item in items if (has_model or not item.get_closest_marker("needs_offline_model")) and _has_all(item)
+    ]
+
+
+def _has_all(item: pytest.Item) -> bool:
+    """Whether the program that a test needs is installed."""
+    needed = item.get_closest_marker("needs_command")
+    return needed is None or which(needed.args[0]) is not None
 
 
 def few_of_each(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:

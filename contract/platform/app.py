@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -39,7 +40,8 @@ FULL: Final = "the disk is full: nothing was stored"
 
 
 async def healthz(request: Request) -> Response:
-    return JSONResponse({"ok": True})
+    problem = await run_in_threadpool(request.app.state.platform.store.problem)
+    return JSONResponse({"ok": True}) if problem is None else JSONResponse({"ok": False, "problem": problem}, 503)
 
 
 def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
@@ -85,11 +87,12 @@ def create_app(
     fetch: Fetch | None = None,
     convert: Convert | None = None,
     llm: ModelEndpoint | None = None,
+    read_only: bool = False,
 ) -> Starlette:
     """The platform as an ASGI application; whoever opened the store closes it.
 
     Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone. Without `llm` it
-    answers and derives by rule.
+    answers and derives by rule. With `read_only` the model stores nothing that is still to be extracted.
     """
     app = Starlette(
         routes=[Route(path, Methods(table)) for path, table in endpoints(with_fetch=fetch is not None).items()],
@@ -106,7 +109,8 @@ def create_app(
     # `/search/` is not `/search`: a redirect would be an answer where there is no route.
     app.router.redirect_slashes = False
     chat = None if llm is None else Chat(llm)
-    app.state.platform = Platform(store, fetch, convert, chat, None if chat is None else Work(store.backlog, chat))
+    work = None if chat is None or read_only else Work(store.backlog, chat)
+    app.state.platform = Platform(store, fetch, convert, chat, work)
     return app
 
 

@@ -11,8 +11,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from contract.platform.health import Health
 from contract.platform.holding import Hold, InUse, hold
 from contract.platform.meaning.embedder import Embedder
+from contract.platform.quota import Quota
 
 BUSY_SECONDS: Final = 10.0
 # On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
@@ -37,16 +39,21 @@ class StoreUnavailable(Exception):
 
 
 class Connection(sqlite3.Connection):
-    """A connection that knows what makes the vectors of what is written through it, if that is done at once."""
+    """A connection that knows the rules for what is written through it."""
 
     embedder: Embedder | None = None
+    """What makes the vectors, if that is done at once."""
+    quota: Quota | None = None
+    """How much a brain may hold."""
 
 
 class Database:
     """Lends pooled connections: any number read at once, one writes."""
 
-    def __init__(self, file: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, file: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> None:
         self._file = file
+        self._quota = quota
+        self.health = Health(file)
         self.embedder = embedder
         # Called after each transaction: whoever has work to do then sets it.
         self.written: Callable[[], None] = lambda: None
@@ -58,7 +65,11 @@ class Database:
 
     @classmethod
     def open(
-        cls, data_dir: Path, complete: Callable[[sqlite3.Connection, int], None], embedder: Embedder | None = None
+        cls,
+        data_dir: Path,
+        complete: Callable[[sqlite3.Connection, int], None],
+        embedder: Embedder | None = None,
+        quota: Quota | None = None,
     ) -> "Database":
         """Open or make the file; `complete` fills a new one, whose version is 0, and one of an older version.
 
@@ -67,7 +78,7 @@ class Database:
         Raises: StoreUnavailable.
         """
         file = data_dir / FILE_NAME
-        database = cls(file, embedder)
+        database = cls(file, embedder, quota)
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Before the file is looked at: nobody may put another in its place from here on.
@@ -93,6 +104,8 @@ class Database:
             # A table that is made anew is dropped once, and what refers to it must not go with it.
             connection.execute("PRAGMA foreign_keys = OFF")
             _migrate(connection, complete)
+            if (quota := self._quota) is not None:
+                _patiently(lambda: quota.prepare(connection))
 
     def close(self) -> None:
         self._closed = True
@@ -125,9 +138,10 @@ class Database:
         connection = self._idle.pop() if self._idle else self._connect()
         try:
             yield connection
-        except sqlite3.Error:
+        except sqlite3.Error as error:
             # Its state is not known any more; closing it also rolls back.
             connection.close()
+            self.health.note(error)
             raise
         except BaseException:
             self._take_back(connection)
@@ -151,7 +165,7 @@ class Database:
             cached_statements=256,
             factory=Connection,
         )
-        connection.embedder = self.embedder
+        connection.embedder, connection.quota = self.embedder, self._quota
         connection.row_factory = sqlite3.Row
         try:
             for pragma in PRAGMAS:
@@ -172,6 +186,10 @@ def _make(file: Path) -> None:
 
 def embedder_of(connection: sqlite3.Connection) -> Embedder | None:
     return connection.embedder if isinstance(connection, Connection) else None
+
+
+def quota_of(connection: sqlite3.Connection) -> Quota | None:
+    return connection.quota if isinstance(connection, Connection) else None
 
 
 def _patiently(step: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from contract.platform import changes, index, markdown, names
 from contract.platform.brains import Brain
-from contract.platform.database import embedder_of
+from contract.platform.database import embedder_of, quota_of
 from contract.platform.index import Made
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.refusal import Refused
@@ -101,7 +101,7 @@ def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared)
     """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
     prepared = prepare(given, embedder_of(connection)) if isinstance(given, Draft) else given
     draft, moment = prepared.draft, now()
-    is_new = find(connection, brain, draft.path) is None
+    before = find(connection, brain, draft.path)
     connection.execute(
         """
         INSERT INTO documents (brain, path, title, source, content_type, byte_size, checksum_sha256, metadata,
@@ -131,8 +131,17 @@ def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared)
     row = require(connection, brain, draft.path)
     connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (row["n"], draft.content))
     index.replace(connection, brain.n, row, prepared.indexed)
-    changes.note(connection, brain.n, "created" if is_new else "updated", draft.path)
+    changes.note(connection, brain.n, "created" if before is None else "updated", draft.path)
+    _check_quota(connection, brain, draft, before)
     return row
+
+
+def _check_quota(connection: sqlite3.Connection, brain: Brain, draft: Draft, before: sqlite3.Row | None) -> None:
+    """A brain that holds too much may still be made smaller, and what tidies it up may write its overview."""
+    quota = quota_of(connection)
+    is_more = before is None or len(draft.content) > before["byte_size"]
+    if quota is not None and is_more and draft.source != "compile":
+        quota.check(connection, brain.n)
 
 
 def read_endings(connection: sqlite3.Connection) -> None:

@@ -20,6 +20,7 @@ STATUS_BY_CODE: Final = {
     "model_failed": 502,
     "model_timeout": 504,
     "insufficient_storage": 507,
+    "quota_exceeded": 507,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from contract.platform import documents, extract, names, reflect, words
 from contract.platform.brains import Brain
-from contract.platform.database import Database
+from contract.platform.database import Database, quota_of
 from contract.platform.documents import Draft, Prepared
 from contract.platform.extract import Fact
 from contract.platform.llm.backlog import ForModel
@@ -88,15 +88,19 @@ class Sessions:
                 "UPDATE sessions SET updated_at = ?, ended_at = NULL WHERE n = ?", (moment, session["n"])
             )
             if extracts:
-                for waiting in _waiting(connection, session):
+                all_waiting = _waiting(connection, session)
+                # Before their notes are made: a message counts once towards a quota.
+                connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (seq, session["n"]))
+                for waiting in all_waiting:
                     # Where somebody else has written to the session meanwhile, it is not known yet.
                     made = ready.get(waiting) or self._extract(session_id, waiting, with_plain)
                     extract.remember(connection, brain, made.facts, _origin(session_id, message), tree)
                     if made.note is not None:
                         documents.write(connection, brain, made.note)
-                connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (seq, session["n"]))
                 if for_model is not None:
                     for_model.note(connection, brain, "session", session_id, tree, seq)
+            elif (quota := quota_of(connection)) is not None:
+                quota.check(connection, brain.n)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 
     def _extracted(self, brain: Brain, session_id: str, message: Message, with_plain: bool) -> dict[Waiting, Extracted]:

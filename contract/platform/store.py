@@ -17,6 +17,7 @@ from contract.platform.llm.tidying import Tidying
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.meaning.service import Meaning
+from contract.platform.quota import Quota
 from contract.platform.search import EVERYWHERE, Folders, Found, Sort, search
 from contract.platform.sessions import Sessions
 from contract.platform.stages import Stages
@@ -40,10 +41,11 @@ class Store:
         self.tidying = Tidying(database)
 
     @classmethod
-    def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "Store":
+    def open(cls, data_dir: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> "Store":
         """Open the brains kept in a directory, or begin there with one brain called Main.
 
-        Without an embedder, everything is found by words alone, and nothing gets a vector.
+        Without an embedder, everything is found by words alone, and nothing gets a vector. A quota is that of each
+        brain.
         Raises: StoreUnavailable.
         """
         # What was not closed may be damaged, and a damaged file looks sound until a bad page of it is read.
@@ -52,7 +54,7 @@ class Store:
             raise StoreUnavailable(str(trouble))
         # No write waits for a service: its vectors are filled in later.
         at_once = None if isinstance(embedder, RemoteEmbedder) else embedder
-        store = cls(Database.open(data_dir, _complete, at_once), embedder)
+        store = cls(Database.open(data_dir, _complete, at_once, quota), embedder)
         if store._meaning is not None:
             try:
                 store._meaning.start()
@@ -65,6 +67,10 @@ class Store:
         if self._meaning is not None:
             self._meaning.close()
         self._database.close()
+
+    def problem(self) -> str | None:
+        """What is wrong with the file, in a few words."""
+        return self._database.health.problem()
 
     def embedding(self) -> JsonObject:
         """Which model embeds, how far it is, and whether it works."""

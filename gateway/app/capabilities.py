@@ -32,7 +32,8 @@ async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) ->
     except GatewayError as error:
         nothing: JsonObject = {"dialect": None, "caveats": [], "brain": None, "tools": []}
         return {**nothing, "problems": [_problem(error)], "all_served": False}
-    tools = [row for surface in surfaces for name in surface.uses() for row in await _rows(brain, surface, name, call)]
+    served = [(surface, name) for surface in surfaces for name in surface.uses() if name not in surface.hidden()]
+    tools = [row for surface, name in served for row in await _rows(brain, surface, name, call)]
     all_served = all(row["served"] for row in tools)
     found: JsonObject = {"dialect": dialect, "caveats": list(caveats), "brain": None, "tools": tools}
     found["all_served"] = all_served

@@ -16,6 +16,7 @@ from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.meaning.remote import RemoteEmbedder
 from contract.platform.models import ModelEndpoint
+from contract.platform.quota import Quota
 from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.database_file import DailyBackups
@@ -38,12 +39,14 @@ class EmbeddedBrain:
         *,
         llm: ModelEndpoint | None = None,
         backups: tuple[Path, int] | None = None,
+        read_only: bool = False,
+        quota: Quota | None = None,
     ) -> None:
         """`backups` are made daily in a directory, which keeps so many of them."""
         token = secrets.token_urlsafe(32)
-        self._store = open_store(data_dir, embedder)
+        self._store = open_store(data_dir, embedder, quota)
         listening = listening_socket("127.0.0.1", 0)
-        self._server = platform_server(self._store, token, fetch, llm)
+        self._server = platform_server(self._store, token, fetch, llm, read_only=read_only)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [listening]}, name="embedded-brain", daemon=True
         )
@@ -65,9 +68,22 @@ def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
 
     Raises: CannotStart.
     """
-    backups = None if settings.backup_dir is None else (settings.backup_dir, settings.backup_keep)
-    model = language_model(settings)
-    return EmbeddedBrain(settings.data_dir, fetch, embedder_of(settings), llm=model, backups=backups)
+    return EmbeddedBrain(
+        settings.data_dir,
+        fetch,
+        embedder_of(settings),
+        llm=language_model(settings),
+        backups=None if settings.backup_dir is None else (settings.backup_dir, settings.backup_keep),
+        read_only=settings.read_only,
+        quota=quota_of(settings),
+    )
+
+
+def quota_of(settings: Settings) -> Quota | None:
+    """How much a brain may hold, if that is limited."""
+    if settings.quota_notes is None and settings.quota_bytes is None:
+        return None
+    return Quota(settings.quota_notes, settings.quota_bytes)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -78,14 +94,14 @@ def embedder_of(settings: Settings) -> Embedder | None:
     return RemoteEmbedder(ModelEndpoint(settings.embed_url, settings.embed_model, key))
 
 
-def open_store(data_dir: Path, embedder: Embedder | None = None) -> Store:
+def open_store(data_dir: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> Store:
     """The store in a directory. Without an embedder it is not for searching.
 
     Raises:
         CannotStart: it cannot be made or written to; one sentence with its fix.
     """
     try:
-        return Store.open(data_dir, embedder)
+        return Store.open(data_dir, embedder, quota)
     except StoreUnavailable as error:
         told = str(error)
         other = "" if "BRAINS_DATA_DIR" in told or "restore" in told else " Choose another with BRAINS_DATA_DIR."
@@ -101,7 +117,12 @@ def language_model(settings: Settings) -> ModelEndpoint | None:
 
 
 def platform_server(
-    store: Store, token: str | None, fetch: Fetch | None, llm: ModelEndpoint | None = None
+    store: Store,
+    token: str | None,
+    fetch: Fetch | None,
+    llm: ModelEndpoint | None = None,
+    *,
+    read_only: bool = False,
 ) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
@@ -111,6 +132,7 @@ def platform_server(
                 fetch=None if fetch is None else _as_platform_fetch(fetch),
                 convert=convert_in_child,
                 llm=llm,
+                read_only=read_only,
             ),
             log_config=None,
             access_log=False,

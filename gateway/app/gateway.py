@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import structlog
@@ -17,18 +18,21 @@ from mcp.server.request_state import RequestStateSecurity
 
 from gateway import __version__
 from gateway.app.capabilities import URI, capabilities
-from gateway.app.startup import PARENT, CannotStart
+from gateway.app.platform_watch import PlatformWatch
+from gateway.app.startup import CannotStart
 from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
 from gateway.config.reread_file import RereadFile, header_word, state_keys
 from gateway.config.settings import Settings
 from gateway.config.signing_keys import SigningKeys
+from gateway.config.sources import WORKER_OF
 from gateway.http.auth.access import Resource
 from gateway.http.auth.inbound import AnyToken, Inbound, OneToken
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
 from gateway.http.auth.tokens import Tokens
 from gateway.http.endpoint import Door
+from gateway.http.public import Operator, Ready
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
 from gateway.mcp.run import require, tell_http, tools_of
@@ -47,6 +51,9 @@ from gateway.upstream.dialects.memoai import MEMOAI
 from gateway.upstream.dialects.platform import PLATFORM
 from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
+
+if TYPE_CHECKING:
+    from gateway.app.redis_buckets import RedisBuckets
 
 log = structlog.get_logger()
 
@@ -71,7 +78,8 @@ class Gateway:
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
         # Those of one tenant share what is stored; nobody of them may take all the room.
-        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None)
+        self._buckets = _shared_buckets(settings)
+        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None, shared=self._buckets)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
         self._internal_key = RereadFile(secret, header_word) if secret else None
@@ -82,6 +90,7 @@ class Gateway:
             credentials=self._credentials(),
             shared=settings.is_shared,
         )
+        self._watch = PlatformWatch(self._where, pooled_client())
         self.brain = Brain(
             self._upstream,
             default=settings.default_brain,
@@ -91,6 +100,7 @@ class Gateway:
             limits=self._limits,
             shared=settings.is_shared,
             actor=settings.actor,
+            read_only=settings.read_only,
         )
 
     def _credentials(self) -> Credentials:
@@ -158,31 +168,52 @@ class Gateway:
             self._limits,
             needs_token=not passes_on,
             ready=self._ready,
+            operator=_operator(self._settings),
             keys=self._keys.published if self._keys else None,
         )
 
-    async def _ready(self) -> tuple[bool, JsonObject]:
-        """Whether calls can be served as far as that is ours to say, and how the platform is."""
+    async def _ready(self, with_details: bool) -> Ready:
+        platform = await self._watch.state()
+        requests = self._upstream.state()
+        if "failing" in requests.values():
+            platform = "unavailable"
         problems = [problem for problem in (await self._problems()) if problem]
+        if not with_details:
+            return Ready(not problems, platform)
         models = await self.models()
-        said = {"problems": problems, "platform": self._upstream.state()}
-        return not problems, said if models is None else {**said, "models": models}
+        details = {"problems": problems, "requests": requests, **({} if models is None else {"models": models})}
+        return Ready(not problems, platform, details)
 
     async def models(self, *, trying: bool = False) -> JsonObject | None:
         """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
 
         A language model is only `trying` asked for a word, to see whether it works.
         """
-        is_worker = self._settings.upstream_url is not None and PARENT in os.environ
-        if self._embedded is None and not is_worker:
+        if self._embedded is None and not self._is_worker:
             return None
         try:
             return await self._upstream.look(Call(), "/v1/models", "POST" if trying else "GET")
         except GatewayError:
             return None
 
+    @property
+    def _is_worker(self) -> bool:
+        """Whether the platform is the embedded brain of the process whose worker this is."""
+        return self._settings.upstream_url is not None and WORKER_OF in os.environ
+
+    def _where(self) -> str | None:
+        """Where the platform is; the embedded brain is nowhere until it is used."""
+        if self._settings.upstream_url is not None:
+            return self._settings.upstream_url
+        started = self._embedded
+        is_there = started is not None and started.done() and not started.cancelled() and started.exception() is None
+        return started.result().url if started is not None and is_there else None
+
     async def _problems(self) -> list[str | None]:
+        # The file of the embedded brain is ours; what another platform says of itself is not.
+        is_ours = self._settings.upstream_url is None or self._is_worker
         return [
+            self._watch.problem if is_ours else None,
             await self._inbound.problem() if self._inbound else None,
             "the file of signing keys cannot be read" if self._keys and not self._keys.is_current else None,
             "the file of the shared secret cannot be read" if _is_stale(self._internal_key) else None,
@@ -194,6 +225,9 @@ class Gateway:
             yield
         finally:
             await self.brain.close(_DRAIN_SECONDS)
+            await self._watch.close()
+            if self._buckets is not None:
+                await self._buckets.close()
             await self._upstream.close()
             if self._provider is not None:
                 await self._provider.aclose()
@@ -250,6 +284,11 @@ def _resource(settings: Settings) -> Resource | None:
     return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url), login)
 
 
+def _operator(settings: Settings) -> Operator:
+    token = settings.metrics_token
+    return Operator(token.get_secret_value() if token else None, is_everybody=settings.is_for_this_machine)
+
+
 def _allowance(settings: Settings) -> Allowance:
     return Allowance(
         calls_per_second=settings.calls_per_second,
@@ -258,6 +297,15 @@ def _allowance(settings: Settings) -> Allowance:
         fetches_per_minute=settings.fetches_per_minute,
         bytes_per_minute=settings.stored_per_minute,
     )
+
+
+def _shared_buckets(settings: Settings) -> "RedisBuckets | None":
+    if settings.redis_url is None or not settings.tells_callers_apart:
+        return None
+    # Imported when used: few have it.
+    from gateway.app.redis_buckets import RedisBuckets
+
+    return RedisBuckets(settings.redis_url.get_secret_value())
 
 
 def _is_stale(file: RereadFile[str] | None) -> bool:
@@ -277,6 +325,7 @@ def _options(settings: Settings) -> Options:
         context_entries=settings.context_entries,
         model=settings.being_model,
         full_text=settings.full_text == "on",
+        read_only=settings.read_only,
         tool_prefix=settings.tool_prefix,
         extra_tools=settings.has_extra_tools,
     )

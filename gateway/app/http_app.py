@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
-from gateway.app.startup import PARENT
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
+from gateway.config.sources import WORKER_OF
 from gateway.http.endpoint import HttpOptions, Mount, endpoint
 
 # By so many more objects than went. Calls leave next to none behind that only the collector finds.
@@ -32,7 +32,7 @@ def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
     async def running() -> AsyncIterator[None]:
         _warm_up()
         async with gateway.running():
-            parent = os.environ.get(PARENT)
+            parent = os.environ.get(WORKER_OF)
             leaving = asyncio.ensure_future(leave_with_parent(int(parent))) if parent else None
             try:
                 yield

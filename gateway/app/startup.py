@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-# Names the process whose worker this is.
-PARENT: Final = "BRAINS_WORKER_OF"
+# Files that a supervisor passes on come after standard input, output and error.
+_FIRST_PASSED: Final = 3
 
 
 class CannotStart(Exception):
@@ -54,6 +54,26 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
+def inherited_socket() -> socket.socket | None:
+    """The socket that a supervisor has opened for this process, as systemd does; None if it has not.
+
+    Raises:
+        CannotStart: it is not one that we can serve on.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    if os.environ.get("LISTEN_FDS") != "1":
+        raise CannotStart("systemd passed several sockets: name one ListenStream in the socket unit.")
+    # What we start is not meant.
+    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(name, None)
+    passed = socket.socket(fileno=_FIRST_PASSED)
+    passed.set_inheritable(False)
+    if passed.family not in {socket.AF_INET, socket.AF_INET6} or passed.type != socket.SOCK_STREAM:
+        raise CannotStart("systemd passed a socket that is not TCP: name an address and a port in ListenStream.")
+    return passed
+
+
 def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} is in use: stop what listens there, or choose another with --port (make run: BRAINS_PORT)."
@@ -82,4 +102,4 @@ def check_data_dir(data_dir: Path) -> None:
 
 def say(*lines: str) -> None:
     """Words for the person who started us; stdout is never used, it belongs to MCP over stdio."""
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write("".join(f"{line}\n" for line in lines))

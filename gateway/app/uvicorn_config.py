@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -13,12 +14,12 @@ _DRAIN_SECONDS: Final = 10
 _TAKEN_IN_A_TURN: Final = 16
 
 
-def uvicorn_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
-    """For an application; or for workers, where to import what makes one."""
+def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uvicorn.Config:
+    """For an application; or for so many workers, each of which calls what makes one."""
     return uvicorn.Config(
         app,
-        factory=isinstance(app, str),
-        workers=workers,
+        factory=workers > 0,
+        workers=workers or 1,
         loop="uvloop" if os.name == "posix" else "asyncio",
         http=Connection,
         ws="none",

@@ -56,10 +56,11 @@ class Brain:
         limits: Limits | None = None,
         shared: bool = False,
         actor: str = LOCAL.subject,
+        read_only: bool = False,
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
         where nobody is told apart."""
-        self._services = Services(upstream, fetch, vet, shared=shared)
+        self._services = Services(upstream, fetch, vet, shared=shared, read_only=read_only)
         self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()
@@ -103,7 +104,7 @@ class Brain:
     async def remember(
         self, call: Call, brain: str | None, content: str, title: str | None, tags: Sequence[str], path: str | None
     ) -> JsonObject:
-        self._limits.count_stored(call.caller.partition, content)
+        await self._limits.admit_stored(call.caller.partition, content)
         title = title or names.title_of(content)
         digest = names.digest([content, title, list(tags)])
         view = self.view(call)
@@ -130,11 +131,11 @@ class Brain:
         await self._directory.resolve(call, brain)
         roots = self._roots.of(names.caller_name(call.caller.partition)) if self._shared else self._roots
         content = await asyncio.to_thread(roots.read, path)
-        self._limits.count_stored(call.caller.partition, content)
+        await self._limits.admit_stored(call.caller.partition, content)
         return await self.serve(call, brain, "ingest_file", {"upload": upload(content)})
 
     async def ingest_url(self, call: Call, brain: str | None, url: str) -> JsonObject:
-        with self._limits.hold_fetch(call.caller.partition):
+        async with self._limits.hold_page(call.caller.partition):
             return await self.serve(call, brain, "ingest_url", {"url": url})
 
     async def store_transcript(
@@ -142,7 +143,7 @@ class Brain:
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
         _check_actor(actor_id)
-        self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
+        await self._limits.admit_stored(call.caller.partition, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
             "content": "# Transcript\n" + "".join(f"\n## {m['role']}\n\n{m['content']}\n" for m in messages),
@@ -171,7 +172,7 @@ class Brain:
         _check_actor(actor_id)
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
-        self._limits.count_stored(call.caller.partition, *(message["content"] for message in messages))
+        await self._limits.admit_stored(call.caller.partition, *(message["content"] for message in messages))
         args = {"session_id": session_id, "messages": list(messages), "actor_id": actor_id, "key": key}
         return await self.serve(call, brain, "append_messages", args)
 
@@ -186,7 +187,7 @@ class Brain:
 
     async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
         """A chain on a note of a surface. What the caller may not see is not there."""
-        self._limits.count_stored(call.caller.partition, stored)
+        await self._limits.admit_stored(call.caller.partition, stored)
         view = self.view(call)
         if not all(view.sees(str(args[key])) for key in ("path", "to", "dir") if args.get(key)):
             raise GatewayError("not_found")
@@ -210,7 +211,7 @@ class Brain:
     async def memos(self, call: Call, chain: str, args: Args, *, stored: str = "") -> JsonObject | None:
         """What a platform answers that keeps memos itself, in no brain; None where memos are notes of a brain."""
         caller = call.caller
-        self._limits.count_stored(caller.partition, stored)
+        await self._limits.admit_stored(caller.partition, stored)
         # With one tenant, whose memos they are is for the platform to say.
         org = caller.principal.org if self._shared else ""
         answer = await self._run(call, chain, {**args, "ceiling": caller.ceiling or caller.preferred, "org": org})

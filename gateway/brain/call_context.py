@@ -26,6 +26,8 @@ class Services:
     vet: Vet | None = None
     shared: bool = False
     """Whether callers are different people, none of whom may learn of another."""
+    read_only: bool = False
+    """Whether nothing may be written, whatever asks for it."""
     background: Background = field(default_factory=Background)
     locks: Locks = field(default_factory=Locks)
 
@@ -52,6 +54,9 @@ class CallContext(StepContext):
     async def send(self, op: Op, args: Args) -> JsonObject:
         if op is Op.FETCH_PAGE:
             return dict(await self._fetch(str(args["url"])))
+        if op.writes and self._services.read_only:
+            # No tool gets here, nor work after an answer: this holds whatever is added to either.
+            raise GatewayError("forbidden", "This gateway is read-only.")
         session_id = args.get("session_id") if self._services.shared and op in OF_SESSIONS else None
         if session_id is not None:
             # A platform may keep sessions by their id alone: a stranger who knows one must not find it.
@@ -105,6 +110,8 @@ class CallContext(StepContext):
         return self._services.locks.alone(f"{self._tenant}:{name}")
 
     def later(self, name: str, job: Callable[[StepContext], Awaitable[None]]) -> None:
+        if self._services.read_only:
+            return
         context = CallContext(self.call_afterwards(), self._services)
         self._services.background.start(f"{self._tenant}:{name}", lambda: job(context))
 

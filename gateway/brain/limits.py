@@ -3,15 +3,16 @@
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, Protocol
 
 from gateway.operations.errors import GatewayError
 
 _CALLERS: Final = 10_000
 _MINUTE: Final = 60.0
+_What = Literal["calls", "fetches", "bytes"]
 
 
 class LimitReached(GatewayError):
@@ -32,12 +33,23 @@ class Allowance:
     fetches_at_once: int = 2
     calls_at_once: int = 100
 
+    def exceeded(self, what: _What) -> str:
+        """What is said to those who take more than that in a time."""
+        match what:
+            case "calls":
+                return f"More than {self.calls_per_second:g} calls a second. Slow down."
+            case "fetches":
+                return f"More than {self.fetches_per_minute} pages a minute. Wait a little."
+            case "bytes":
+                most = self.bytes_per_minute / 1_048_576
+                return f"More than {most:g} MiB a minute are to be stored. Wait a little."
+
 
 class Bucket:
     """Fills steadily, and may be emptied at once."""
 
     def __init__(self, per_second: float, holds: float, now: float) -> None:
-        self._per_second, self._holds = per_second, holds
+        self.per_second, self.holds = per_second, holds
         self._level, self._at = holds, now
 
     def take(self, amount: float, now: float) -> float:
@@ -45,11 +57,11 @@ class Bucket:
 
         More than it ever holds may be taken when it is full: what is allowed at all must be possible.
         """
-        self._level = min(self._holds, self._level + (now - self._at) * self._per_second)
+        self._level = min(self.holds, self._level + (now - self._at) * self.per_second)
         self._at = now
-        needed = min(amount, self._holds)
+        needed = min(amount, self.holds)
         if self._level < needed:
-            return (needed - self._level) / self._per_second
+            return (needed - self._level) / self.per_second
         self._level -= amount
         return 0.0
 
@@ -68,17 +80,70 @@ class _Use:
         return not (self.calling or self.asking or self.fetching)
 
 
-class Limits:
-    """Keeps count for the callers of late; without an allowance nobody is limited."""
+class SharedBuckets(Protocol):
+    """Buckets that other processes take from too."""
 
-    def __init__(self, allowance: Allowance | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float | None:
+        """As of a bucket of ours; None when nobody can say at the moment."""
+        ...
+
+
+class Limits:
+    """Keeps count for the callers of late; without an allowance nobody is limited.
+
+    Where there are `shared` buckets, what is taken in a time is counted with all other processes. While nobody can say
+    what those took, and of what is under way at once, each process counts for itself.
+    """
+
+    def __init__(
+        self,
+        allowance: Allowance | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        shared: SharedBuckets | None = None,
+    ) -> None:
         self._allowance = allowance
         self._clock = clock
+        self._shared = shared
         self._uses: OrderedDict[str, _Use] = OrderedDict()
 
     @property
     def are_set(self) -> bool:
         return self._allowance is not None
+
+    async def admit_call(self, caller: str) -> None:
+        """Count a call, with all other processes if they share.
+
+        Raises:
+            LimitReached: with the time to wait.
+        """
+        if self._shared is None or not await self._is_shared(caller, "calls", 1):
+            self.count_call(caller)
+
+    async def admit_stored(self, caller: str, *contents: str | bytes) -> None:
+        """Count what is to be stored, with all other processes if they share."""
+        if self._shared is None or not await self._is_shared(caller, "bytes", _size(contents)):
+            self.count_stored(caller, *contents)
+
+    @asynccontextmanager
+    async def hold_page(self, caller: str) -> AsyncIterator[None]:
+        """One page, for as long as it takes to fetch, counted with all other processes if they share."""
+        is_counted = self._shared is not None and await self._is_shared(caller, "fetches", 1)
+        with self.hold_fetch(caller, is_counted=is_counted):
+            yield
+
+    async def _is_shared(self, caller: str, what: _What, amount: float) -> bool:
+        """Whether others have counted it; if not, it is ours to count.
+
+        Raises:
+            LimitReached: with all that the others took, it is too much.
+        """
+        if self._allowance is None or self._shared is None:
+            return False
+        like: Bucket = getattr(self._use(caller), what)
+        wait = await self._shared.take(f"{what}:{caller}", like.per_second, like.holds, amount)
+        if wait:
+            raise LimitReached(self._allowance.exceeded(what), wait)
+        return wait is not None
 
     def count_call(self, caller: str) -> None:
         """Count a call.
@@ -87,7 +152,7 @@ class Limits:
             LimitReached: with the time to wait.
         """
         if self._allowance is not None and (wait := self._use(caller).calls.take(1, self._clock())):
-            raise LimitReached(f"More than {self._allowance.calls_per_second:g} calls a second. Slow down.", wait)
+            raise LimitReached(self._allowance.exceeded("calls"), wait)
 
     @contextmanager
     def hold_call(self, caller: str) -> Iterator[None]:
@@ -108,10 +173,8 @@ class Limits:
         """Count what is to be stored, in bytes."""
         if self._allowance is None:
             return
-        size = sum(len(c) if isinstance(c, bytes) else len(c.encode("utf-8", "replace")) for c in contents)
-        if wait := self._use(caller).bytes.take(size, self._clock()):
-            most = self._allowance.bytes_per_minute / 1_048_576
-            raise LimitReached(f"More than {most:g} MiB a minute are to be stored. Wait a little.", wait)
+        if wait := self._use(caller).bytes.take(_size(contents), self._clock()):
+            raise LimitReached(self._allowance.exceeded("bytes"), wait)
 
     @contextmanager
     def hold_answer(self, caller: str) -> Iterator[None]:
@@ -129,7 +192,7 @@ class Limits:
             use.asking -= 1
 
     @contextmanager
-    def hold_fetch(self, caller: str) -> Iterator[None]:
+    def hold_fetch(self, caller: str, *, is_counted: bool = False) -> Iterator[None]:
         """One page, for as long as it takes to fetch."""
         if self._allowance is None:
             yield
@@ -137,8 +200,8 @@ class Limits:
         use = self._use(caller)
         if use.fetching >= self._allowance.fetches_at_once:
             raise LimitReached(f"{self._allowance.fetches_at_once} pages are being fetched already. Wait for one.", 2)
-        if wait := use.fetches.take(1, self._clock()):
-            raise LimitReached(f"More than {self._allowance.fetches_per_minute} pages a minute. Wait a little.", wait)
+        if not is_counted and (wait := use.fetches.take(1, self._clock())):
+            raise LimitReached(self._allowance.exceeded("fetches"), wait)
         use.fetching += 1
         try:
             yield
@@ -172,3 +235,7 @@ class Limits:
                 del self._uses[oldest]
             else:
                 self._uses.move_to_end(oldest)
+
+
+def _size(contents: Sequence[str | bytes]) -> int:
+    return sum(len(c) if isinstance(c, bytes) else len(c.encode("utf-8", "replace")) for c in contents)

@@ -11,6 +11,7 @@ from gateway.app.database_file import backup_state, trouble_of
 from gateway.app.gateway import Gateway
 from gateway.cli.prepare import local_roots, prepare
 from gateway.config.settings import Settings
+from gateway.config.sources import warnings
 from gateway.config.unsafe_settings import check_local
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
@@ -31,6 +32,10 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     async def run() -> JsonObject:
         async with gateway.running():
             report = await capabilities(gateway.brain, gateway.surfaces(), Call())
+            if doubtful := warnings(Settings.model_fields):
+                report["doubtful"] = doubtful
+            if settings.read_only:
+                report["read_only"] = True
             if settings.ignored:
                 report["ignored"] = settings.ignored
             report["problems"] = [*_of_the_file(settings), *report["problems"]]
@@ -119,6 +124,8 @@ def report_lines(report: JsonObject, platform: str, files: str, backups: str) ->
         *([f"Backups    {backups}"] if backups else []),
         *_models(report.get("models", {})),
         *_ignored(report.get("ignored", [])),
+        *(["Writes     none: BRAINS_READ_ONLY is set"] if report.get("read_only") else []),
+        *(f"Doubtful   {sentence}" for sentence in report.get("doubtful", ())),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
@@ -146,7 +153,7 @@ def _ignored(settings: list[str]) -> list[str]:
     if not settings:
         return []
     are = "is" if len(settings) == 1 else "are"
-    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain; this platform has its own models"]
+    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain alone, and a platform is set"]
 
 
 def _language(model: JsonObject) -> str:

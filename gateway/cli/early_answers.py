@@ -161,7 +161,7 @@ def early_answers(settings: Settings, ours: Mapping[str, str]) -> EarlyAnswers |
 
     `ours` are the settings of FastMCP that we make ourselves.
     """
-    if settings.tool_prefix or settings.ingest_roots == () or _has_other_settings(ours):
+    if settings.tool_prefix or settings.read_only or settings.ingest_roots == () or _has_other_settings(ours):
         return None
     try:
         recorded = json.loads((RECORDED / f"{settings.first_surface}.json").read_text(encoding="utf-8"))

@@ -27,7 +27,10 @@ _FASTMCP_SETTINGS = {
 }
 # Commands that serve nothing -> the module of each.
 _ADMINISTRATION = {"token": "token", "key": "key", "backup": "backup", "restore": "backup"}
-_EPILOG = "Settings are environment variables that begin with BRAINS_; docs/settings.md lists them."
+_EPILOG = (
+    "Settings are environment variables that begin with BRAINS_, or keys of the TOML file that BRAINS_CONFIG names; "
+    "docs/settings.md lists them."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -69,9 +72,12 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.command in _ADMINISTRATION:
         _administrate(load(), arguments)
         return
+    if arguments.command == "settings":
+        import_module("gateway.cli.settings").show(load(), as_json=arguments.json)
+        return
     if arguments.command == "platform":
         # It is a platform itself: a token for another one is no business of its.
-        for name in ("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"):
+        for name in ("BRAINS_UPSTREAM_TOKEN", "BRAINS_UPSTREAM_TOKEN_FILE", "JB_TOKEN"):
             os.environ.pop(name, None)
         settings = load(data_dir=arguments.data_dir, upstream_url=None)
     elif arguments.command == "serve":
@@ -98,8 +104,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
-    from gateway.app.startup import CannotStart
+    from gateway.app.startup import CannotStart, say
+    from gateway.config.sources import warnings
 
+    say(*warnings(type(settings).model_fields))
     try:
         import_module(f"gateway.cli.{_ADMINISTRATION[arguments.command]}").run(settings, arguments)
     except OSError as error:
@@ -128,6 +136,9 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
 
     doctor = commands.add_parser("doctor", help="say what can be done with the configured platform", epilog=_EPILOG)
     doctor.add_argument("--json", action="store_true", help="for machines")
+
+    settings = commands.add_parser("settings", help="say which settings hold, and who says so", epilog=_EPILOG)
+    settings.add_argument("--json", action="store_true", help="for machines")
 
     platform = commands.add_parser("platform", help="run the embedded brain alone, as a platform", epilog=_EPILOG)
     platform.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")

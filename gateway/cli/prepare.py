@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
+from gateway.config.sources import warnings
 from gateway.config.unsafe_settings import is_too_wide
 
 
@@ -25,9 +26,18 @@ def prepare(settings: Settings) -> None:
 
     log.configure(settings.log_level, settings.log_format)
     check_place(settings)
+    warn_of_settings()
     if settings.ignored:
         reason = "BRAINS_UPSTREAM_URL is set, and only the embedded brain uses them"
         structlog.get_logger().warning("settings.ignored", settings=settings.ignored, reason=reason)
+
+
+def warn_of_settings() -> None:
+    """Tell the log what was probably meant otherwise."""
+    import structlog
+
+    for sentence in warnings(Settings.model_fields):
+        structlog.get_logger().warning("settings.doubtful", reason=sentence)
 
 
 def local_roots(settings: Settings) -> tuple[Path, ...] | None:

@@ -6,29 +6,39 @@ import secrets
 import shutil
 import socket
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
 
 from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_of
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app
-from gateway.app.startup import PARENT, listening_socket, say
+from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import several_of, uvicorn_config
 from gateway.cli import welcome
 from gateway.cli.prepare import prepare
+from gateway.cli.worker import worker_app
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import Settings
+from gateway.config.sources import WORKER_OF
 from gateway.config.unsafe_settings import check_serving
 
 
 def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
+    if (passed := inherited_socket()) is not None:
+        # Who can reach it is decided by where it listens, not by what is set.
+        host, port = passed.getsockname()[:2]
+        settings = settings.model_copy(update={"host": host, "port": port})
     check_serving(settings)
     prepare(settings)
     # Say now what the first call would run into: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
-    listening = listening_socket(settings.host, settings.port)
+    listening = passed or listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings), *welcome.no_default(settings, brains))
     if (trouble := trouble_of(settings)) is not None:
         # It can be read all the same.
@@ -41,26 +51,23 @@ def serve(settings: Settings, workers: int) -> None:
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:
     """Worker processes share the socket; the embedded brain, if any, runs here for all of them."""
-    environment = {PARENT: str(os.getpid()), "BRAINS_HOST": settings.host, "BRAINS_PORT": str(settings.port)}
+    os.environ[WORKER_OF] = str(os.getpid())
+    changed: dict[str, Any] = {}
     stop = None
     if settings.upstream_url is None:
         from gateway.app.embedded import embedded_brain
 
         embedded = embedded_brain(settings, own_fetch(settings))
         stop = embedded.stop
-        environment["BRAINS_DIALECT"] = "platform"
+        changed |= {"dialect": "platform", "upstream_url": embedded.endpoint.url}
+        changed |= {"upstream_token": SecretStr(str(embedded.endpoint.token))}
         # To the workers, the embedded brain is a platform.
-        environment["BRAINS_EXTRA_TOOLS"] = "on" if settings.has_extra_tools else "off"
-        environment["BRAINS_UPSTREAM_URL"] = embedded.endpoint.url
-        environment["BRAINS_UPSTREAM_TOKEN"] = str(embedded.endpoint.token)
+        changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
     if settings.state_keys_file is None:
-        environment["BRAINS_STATE_KEYS_FILE"] = _shared_key()
-    os.environ.update(environment)
+        changed["state_keys_file"] = Path(_shared_key())
     # The workers ask the brain, and it asks the models.
-    for name in ("URL", "MODEL", "KEY"):
-        os.environ.pop(f"BRAINS_LLM_{name}", None)
-        os.environ.pop(f"BRAINS_EMBED_{name}", None)
-    config = uvicorn_config("gateway.cli.worker:worker_app", workers=workers)
+    changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
+    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed)), workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:

@@ -17,9 +17,9 @@ def serving(settings: Settings) -> list[str]:
         f"brains-gateway listens on   http://{host}:{settings.port}/mcp",
         *_surfaces(settings),
         f"brain                       {_brain(settings)}",
+        *(["writes                      none: BRAINS_READ_ONLY is set"] if settings.read_only else []),
         f"callers                     {_callers(settings)}",
         f"files are ingested from     {_roots(settings)}",
-        *_hosts(settings),
         "",
         *_clients(settings),
         "",
@@ -84,12 +84,6 @@ def _roots(settings: Settings) -> str:
     if settings.ingest_roots:
         return ", ".join(str(root.absolute()) for root in settings.ingest_roots)
     return "nowhere: set BRAINS_INGEST_ROOTS to offer memory_ingest_file"
-
-
-def _hosts(settings: Settings) -> list[str]:
-    if settings.is_loopback or settings.allowed_hosts or settings.public_url:
-        return []
-    return ["host names                  none but IP addresses: set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS"]
 
 
 def _clients(settings: Settings) -> list[str]:

@@ -7,11 +7,10 @@ from gateway.app.startup import fast_import
 with fast_import():
     from gateway.app import log
     from gateway.app.http_app import http_app
-    from gateway.config.settings import load
+    from gateway.config.settings import Settings
 
 
-def worker_app() -> ASGIApp:
-    """The application of one worker process; its settings are in the environment."""
-    settings = load()
+def worker_app(settings: Settings) -> ASGIApp:
+    """The application of one worker process, with the settings that were checked when its supervisor started."""
     log.configure(settings.log_level, settings.log_format)
     return http_app(settings)

@@ -26,9 +26,9 @@ from gateway.config.kinds import (
     check_model,
     is_loopback_host,
 )
+from gateway.config.sentence import sentence
+from gateway.config.sources import PREFIX, Origin, origins
 from gateway.surfaces.catalog import SURFACES
-
-PREFIX = "BRAINS_"
 
 
 class BadSetting(Exception):
@@ -78,6 +78,14 @@ class Settings(BaseSettings):
     backup_keep: Annotated[int, Field(ge=1, le=10_000)] = Field(
         7, description="How many daily backups are kept in `BRAINS_BACKUP_DIR`."
     )
+    quota_notes: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="How many notes one brain of the embedded brain may hold, those that are derived included. Unset: "
+        "no limit.",
+    )
+    quota_bytes: Annotated[int, Field(ge=1024)] | None = Field(
+        None, description="How many bytes the notes of one brain of the embedded brain may hold. Unset: no limit."
+    )
     embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
@@ -113,6 +121,10 @@ class Settings(BaseSettings):
         validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
         description="Project of calls that name none, where there is one tenant.",
     )
+    read_only: bool = Field(
+        False,
+        description="Whether brains are only read: tools that write are not listed, and a call to one is refused.",
+    )
     write_scope: Literal["ask", "project", "global"] = Field(
         "ask",
         description="Where `team` stores an entry that names no scope: it asks, or the project, or for all. The note "
@@ -147,6 +159,11 @@ class Settings(BaseSettings):
     token: HeaderWord | None = Field(
         None,
         description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
+    )
+    metrics_token: HeaderWord | None = Field(
+        None,
+        description="Bearer token of the operator, who is told the details of `/readyz` with it. Where nobody but this "
+        "machine is served, none is needed.",
     )
     auth: Literal["none", "tokens", "jwt"] | None = Field(
         None,
@@ -213,6 +230,12 @@ class Settings(BaseSettings):
     )
     stored_per_minute: Annotated[int, Field(ge=1024)] = Field(
         256 * 1024 * 1024, description="Bytes that one caller may store in a minute."
+    )
+    redis_url: HeaderWord | None = Field(
+        None,
+        description="Redis or Valkey, where limits in a time are counted for all workers and replicas together: "
+        "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: each process counts for "
+        "itself. Needs `pip install brains-gateway[redis]`.",
     )
     direct: Literal["on", "off"] = Field(
         "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."
@@ -325,6 +348,12 @@ class Settings(BaseSettings):
         return is_loopback_host(self.host)
 
     @property
+    def is_for_this_machine(self) -> bool:
+        """Whether nobody else is served, so that whoever asks may know all."""
+        is_open = self.auth in {None, "none"} and self.token is None and self.upstream_auth != "passthrough"
+        return self.is_loopback and is_open and not self.public_url and not self.allowed_hosts
+
+    @property
     def tokens_path(self) -> Path:
         return self.tokens_file or self.data_dir / "tokens.json"
 
@@ -334,9 +363,14 @@ class Settings(BaseSettings):
 
     @property
     def ignored(self) -> list[str]:
-        """The settings of models that have no effect, because a platform is set, which has models of its own."""
-        models = {"BRAINS_EMBED_URL": self.embed_url, "BRAINS_LLM_URL": self.llm_url}
-        return [name for name, url in models.items() if url is not None and self.upstream_url is not None]
+        """The settings that have no effect, because they are for the embedded brain and a platform is set."""
+        embedded = {
+            "BRAINS_EMBED_URL": self.embed_url,
+            "BRAINS_LLM_URL": self.llm_url,
+            "BRAINS_QUOTA_NOTES": self.quota_notes,
+            "BRAINS_QUOTA_BYTES": self.quota_bytes,
+        }
+        return [name for name, value in embedded.items() if value is not None and self.upstream_url is not None]
 
     @property
     def tells_callers_apart(self) -> bool:
@@ -350,45 +384,19 @@ class Settings(BaseSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """Settings from the environment, flags first.
+    """Settings from flags, the environment, files of secrets and the TOML file, the first that says it.
 
     Raises:
         BadSetting: one sentence, for a person at a terminal.
     """
+    flags = {name: value for name, value in overrides.items() if value is not None}
+    found: dict[str, Origin] = {}
     try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+        found = origins(Settings.model_fields, flags)
+        # The environment is read by the library, which knows the names that a setting has besides.
+        files: dict[str, Any] = {name: said.value for name, said in found.items() if said.kind in {"file", "config"}}
+        return Settings(**files, **flags)
     except ValidationError as error:
-        raise BadSetting(_sentence(error)) from None
-
-
-# pydantic's kind of error -> our words for it; what is not here was raised by a validator above, in our words.
-_RULES = {
-    "int_parsing": "must be a whole number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a number",
-    "greater_than": "must be more than {gt:g}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le:g}",
-    "bool_parsing": "must be true or false",
-    "literal_error": "must be one of {expected}",
-}
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
-    if not first["loc"]:
-        return message
-    # Only our own rules are patterns: a message may quote a path, and a path may have braces in it.
-    rule = _RULES[first["type"]].format(**first.get("ctx", {})) if first["type"] in _RULES else message
-    return f"{_variable(str(first['loc'][0]))} {rule}".rstrip(".") + "."
-
-
-def _variable(name: str) -> str:
-    """The variable a person has set: of several names for one setting, the one that is in the environment."""
-    for field, info in Settings.model_fields.items():
-        if isinstance(info.validation_alias, AliasChoices):
-            aliases = [str(choice) for choice in info.validation_alias.choices]
-            if name in {field, *aliases}:
-                return next((alias for alias in aliases if os.environ.get(alias)), aliases[0])
-    return PREFIX + name.upper()
+        raise BadSetting(sentence(error, Settings.model_fields, found)) from None
+    except ValueError as error:
+        raise BadSetting(str(error)) from None

@@ -1,12 +1,16 @@
 """Combinations of settings that are not safe: `serve` refuses to start with them, one sentence each."""
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.kinds import is_loopback_host
 from gateway.config.settings import BadSetting, Settings
+
+# 64 bits, if they are hexadecimal digits: more than anybody guesses over a network.
+_LEAST_TOKEN: Final = 16
 
 
 def check_serving(settings: Settings) -> None:
@@ -77,6 +81,8 @@ def _inbound(settings: Settings) -> Iterator[str]:
             f"BRAINS_PUBLIC_URL is {settings.public_url}, which others can reach, and callers need no token: "
             "set BRAINS_AUTH or BRAINS_TOKEN."
         )
+    yield from _beyond_loopback(settings)
+    yield from _redis(settings)
     if settings.auth == "tokens":
         from gateway.config.token_file import parse as parsed_tokens
 
@@ -89,6 +95,33 @@ def _inbound(settings: Settings) -> Iterator[str]:
         )
     if settings.auth == "jwt":
         yield from _provider(settings)
+
+
+def _beyond_loopback(settings: Settings) -> Iterator[str]:
+    """What is asked of whoever lets others in."""
+    public = urlsplit(settings.public_url or "").hostname
+    is_public = not settings.is_loopback or (public is not None and not is_loopback_host(public))
+    for name, token in (("BRAINS_TOKEN", settings.token), ("BRAINS_METRICS_TOKEN", settings.metrics_token)):
+        if is_public and token is not None and len(token.get_secret_value()) < _LEAST_TOKEN:
+            yield (
+                f"{name} has fewer than {_LEAST_TOKEN} characters, and others can reach this gateway: "
+                "make a longer one with openssl rand -hex 32."
+            )
+    if not settings.is_loopback and public is None and not settings.allowed_hosts:
+        yield (
+            f"BRAINS_HOST is {settings.host}, which others can reach, and calls by a name would be refused: "
+            "set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS to the names and addresses that callers use."
+        )
+
+
+def _redis(settings: Settings) -> Iterator[str]:
+    if settings.redis_url is None:
+        return
+    parts = urlsplit(settings.redis_url.get_secret_value())
+    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.path):
+        yield "BRAINS_REDIS_URL must be an address such as redis://127.0.0.1:6379/0."
+    elif find_spec("redis") is None:
+        yield "BRAINS_REDIS_URL is set, and what speaks to Redis is not here: pip install 'brains-gateway[redis]'."
 
 
 def _keys(settings: Settings) -> Iterator[str]:

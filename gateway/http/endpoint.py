@@ -19,7 +19,7 @@ from gateway.http.auth.mcp_user import McpUser
 from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
-from gateway.http.public import JwkSet, Public, Readiness, always_ready
+from gateway.http.public import JwkSet, Operator, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
 from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
@@ -61,6 +61,8 @@ class Door:
     recheck_seconds: float = RECHECK_SECONDS
     """How often it is looked whether a token is still good while a request of it is answered."""
     ready: Readiness = always_ready
+    operator: Operator = field(default_factory=Operator)
+    """Who is told more than that."""
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
 
@@ -104,7 +106,7 @@ def endpoint(
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
-    app = Public(app, door.ready, door.resource, door.keys)
+    app = Public(app, door.ready, door.resource, door.keys, door.operator)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
 

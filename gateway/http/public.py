@@ -1,7 +1,9 @@
 """What anybody may ask over HTTP without a token: whether we are alive and ready, and our public documents."""
 
+import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
@@ -13,31 +15,68 @@ from gateway.http.mcp_path import PATTERN
 _METADATA: Final = re.compile(f"{re.escape(METADATA_PATH)}({PATTERN})?")
 _CACHED: Final = {"cache-control": "public, max-age=300"}
 
-Readiness = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
 JwkSet = Callable[[], Mapping[str, Any]]
 
 
-async def always_ready() -> tuple[bool, Mapping[str, Any]]:
-    return True, {}
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Whether calls can be served as far as that is ours to say, and how the platform is."""
+
+    is_ready: bool = True
+    platform: str = "unknown"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the operator may know besides."""
+
+
+Readiness = Callable[[bool], Awaitable[Ready]]
+"""Is given whether details are wanted, which may take longer to find out."""
+
+
+async def always_ready(_with_details: bool) -> Ready:
+    return Ready()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who is told the details: whoever brings this token, or everybody."""
+
+    token: str | None = None
+    is_everybody: bool = False
+
+    def is_asking(self, scope: Scope) -> bool:
+        if self.is_everybody:
+            return True
+        wanted = b"" if self.token is None else b"Bearer " + self.token.encode()
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return bool(wanted) and len(given) == 1 and hmac.compare_digest(given[0], wanted)
 
 
 class Public:
     """Answers GET for the few documents that are everybody's."""
 
-    def __init__(self, app: ASGIApp, ready: Readiness, resource: Resource | None, keys: JwkSet | None) -> None:
-        self._app, self._ready = app, ready
+    def __init__(
+        self,
+        app: ASGIApp,
+        ready: Readiness,
+        resource: Resource | None,
+        keys: JwkSet | None,
+        operator: Operator,
+    ) -> None:
+        self._app, self._ready, self._operator = app, ready, operator
         self._resource, self._keys = resource, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self._answer(scope["path"]) if _asks(scope) else None
+        answer = await self._answer(scope) if _asks(scope) else None
         await (answer or self._app)(scope, receive, send)
 
-    async def _answer(self, path: str) -> Response | None:
-        if path in {"/healthz", "/health"}:
+    async def _answer(self, scope: Scope) -> Response | None:
+        path = scope["path"]
+        if path in {"/livez", "/healthz", "/health"}:
             return JSONResponse({"ok": True})
         if path == "/readyz":
-            ready, said = await self._ready()
-            return JSONResponse({"ready": ready, **said}, 200 if ready else 503)
+            ready = await self._ready(self._operator.is_asking(scope))
+            body = {"ready": ready.is_ready, "platform": ready.platform, **ready.details}
+            return JSONResponse(body, 200 if ready.is_ready else 503)
         if self._resource is not None and _METADATA.fullmatch(path):
             # Read by clients in browsers too.
             return JSONResponse(self._resource.metadata(), headers={**_CACHED, "access-control-allow-origin": "*"})

@@ -43,6 +43,7 @@ from gateway.mcp.request import INCOMING, ReadByFastMCP, check_progress_token, c
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
+from gateway.operations.caller import Principal
 from gateway.operations.json_text import write_json
 from gateway.operations.table import JsonObject
 
@@ -57,6 +58,8 @@ class Server(FastMCP):
     """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
 
     surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
+    hidden: frozenset[str] = frozenset()
+    """Tools that are listed to nobody: a call to one is told why."""
 
     async def call_tool(
         self,
@@ -83,7 +86,10 @@ class Server(FastMCP):
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         principal = current_caller().principal
         tools = await super().list_tools(run_middleware=run_middleware)
-        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or tool.is_shown_to(principal)]
+        return [tool for tool in tools if not isinstance(tool, SurfaceTool) or self._shows(tool, principal)]
+
+    def _shows(self, tool: SurfaceTool, principal: Principal) -> bool:
+        return tool.name not in self.hidden and tool.is_shown_to(principal)
 
 
 def server_of(
@@ -110,6 +116,7 @@ def server_of(
     schemas = {tool.name: tool.parameters for tool in tools}
     mcp._mcp_server.get_tool_input_schema = schemas.get
     mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
+    mcp.hidden = frozenset(surface.tool_prefix + name for name in surface.hidden())
     # The same, and more patient.
     mcp._mcp_server.run = partial(_run, mcp._mcp_server.run, is_answered)  # type: ignore[method-assign]
     surface.add_to(mcp)

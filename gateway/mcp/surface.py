@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from fastmcp import FastMCP
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from gateway.brain.brain import Brain
 from gateway.mcp.input_errors import sentence
 from gateway.mcp.request import current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.shown import full_text
-from gateway.mcp.tool import Use
+from gateway.mcp.tool import Body, Input, ToolSpec, Use, tool
 from gateway.operations.caller import LOCAL, Call, Caller, Principal
 from gateway.operations.errors import GatewayError
 
+READ_ONLY: Final = "This gateway is read-only: nothing can be stored, changed or deleted through it."
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -39,6 +40,8 @@ class Options:
     """Whether what a summary leaves out follows it as a second text."""
     extra_tools: bool = False
     """Whether `memory` has tools beside those of its contract."""
+    read_only: bool = False
+    """Whether nothing may be written, by whichever tool."""
     tool_prefix: str = ""
     """What the names of the tools begin with; `{surface}` in it is the name of the surface."""
 
@@ -83,11 +86,21 @@ class Surface:
 
     def uses(self) -> dict[str, tuple[Use, ...]]:
         """What each tool asks of a brain."""
-        return {method.spec.name: method.uses for method in self.bodies()}
+        return {body.spec.name: body.uses for body in self._every_body()}
+
+    def hidden(self) -> frozenset[str]:
+        """The tools that are not listed, because the operator lets nobody use them: a call to one is told so."""
+        return frozenset(body.spec.name for body in self._every_body() if self._is_hidden(body.spec))
 
     def bodies(self) -> list[Any]:
         """The methods that are bodies of tools."""
+        return [_refusing(body) if self._is_hidden(body.spec) else body for body in self._every_body()]
+
+    def _every_body(self) -> list[Any]:
         return [getattr(self, name) for name, member in vars(type(self)).items() if hasattr(member, "spec")]
+
+    def _is_hidden(self, spec: ToolSpec) -> bool:
+        return self._options.read_only and not spec.hints.read_only_hint
 
     def named(self, words: str) -> str:
         """Words of ours, with the tools of this surface by the names that they are served under."""
@@ -111,3 +124,18 @@ class Surface:
     def failed(self, error: GatewayError, call: Call) -> Result:
         body = error.as_json(call.request_id)
         return Result(f"{body['code']}: {error.message}\n{json.dumps(body, ensure_ascii=False)}", body, is_error=True)
+
+
+class _Anything(Input):
+    """Arguments that nobody looks at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _refusing(body: Any) -> Body:
+    """What takes the place of a tool that nobody may use: whatever it is given, it says why."""
+
+    async def refuse(args: _Anything, call: Call) -> Result:
+        raise GatewayError("forbidden", READ_ONLY)
+
+    return tool(body.spec, *body.uses)(refuse)

@@ -91,7 +91,7 @@ class Access:
         with ExitStack() as under_way:
             try:
                 principal = await self._principal(scope)
-                self._limits.count_call(principal.partition)
+                await self._limits.admit_call(principal.partition)
                 under_way.enter_context(self._limits.hold_call(principal.partition))
             except Refused as error:
                 log.warning("http.refused", status=401, reason=str(error), path=scope["path"])

@@ -53,6 +53,7 @@ _MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {
 # What a platform says that has taken as much from this tenant as it takes.
 _NO_ROOM = frozenset({"quota_exceeded", "insufficient_storage"})
 _FULL = "The platform's disk or quota is full. Nothing was stored. Delete something, or have more room made."
+_QUOTA = "The quota of this brain is used up. Nothing was stored. Delete something, or have the quota raised."
 _READS_A_FILE = frozenset({Op.INGEST_FILE, Op.INGEST_URL})
 _UNREADABLE = "The platform cannot read this as what it is said to be: markdown, text, JSON or PDF."
 _NO_ROUTE = re.compile(r"no route for ", re.IGNORECASE)
@@ -105,7 +106,7 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
     elif isinstance(said, str) and said in _TRUSTED_CODES:
         code = said
     elif status == 507 or (isinstance(said, str) and said in _NO_ROOM):
-        return GatewayError("payload_too_large", _FULL)
+        return GatewayError("payload_too_large", _QUOTA if said == "quota_exceeded" else _FULL)
     elif status == 404 and op in _MISSES_MORE_THAN_A_BRAIN and "brain not found" not in detail:
         code = "not_found"
     elif status == 500 and op is Op.INGEST_URL and (said_of_it := _FETCH_FAILURE.search(detail)):

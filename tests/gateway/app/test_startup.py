@@ -37,6 +37,32 @@ def test_a_port_that_is_taken_is_said_with_its_fix() -> None:
     )
 
 
+PASSED = """
+import os, socket, sys
+from gateway.cli.main import main
+listening = socket.create_server((sys.argv[1], 0))
+os.dup2(listening.fileno(), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2], BRAINS_HOST="127.0.0.1")
+main(["serve"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("host", "sockets", "code", "said"),
+    [
+        ("0.0.0.0", "1", 2, "BRAINS_HOST is 0.0.0.0, which others can reach, and callers need no token"),
+        ("127.0.0.1", "2", 1, "systemd passed several sockets"),
+    ],
+)
+def test_a_socket_of_systemd_does_not_get_round_the_gates(host: str, sockets: str, code: int, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PASSED, host, sockets], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "fe80::1%no-such-interface", "a..b", "x" * 64])
 def test_an_address_of_another_machine_is_said_with_its_fix(host: str) -> None:
     with pytest.raises(CannotStart) as caught:

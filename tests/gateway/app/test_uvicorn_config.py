@@ -21,7 +21,7 @@ ON_POSIX = pytest.mark.skipif(os.name != "posix", reason="uvloop is for POSIX sy
 @pytest.mark.parametrize("workers", [1, 2])
 def test_heads_are_bounded_in_every_process(workers: int) -> None:
     """The configuration of workers is handed to their processes as it is pickled."""
-    made = uvicorn_config(Starlette()) if workers == 1 else uvicorn_config("gateway.cli.worker:worker_app", workers)
+    made = uvicorn_config(Starlette()) if workers == 1 else uvicorn_config(Starlette, workers)
     config = made if workers == 1 else pickle.loads(pickle.dumps(made))
     assert config.http is Connection
 

@@ -353,3 +353,59 @@ async def test_bytes_are_counted_and_not_characters(small: House) -> None:
         answers = [await small.call(http, ANN, "modern", "memory_remember", {**arguments, "title": t}) for t in "ab"]
     # Each is 500 characters and 1000 bytes, of which there may be 1024.
     assert [answer.status_code for answer in answers] == [200, 429]
+
+
+class Elsewhere:
+    """Buckets of others, which say what they are told to."""
+
+    def __init__(self, *says: float | None) -> None:
+        self.says = list(says)
+        self.asked: list[tuple[str, float, float, float]] = []
+
+    async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float | None:
+        self.asked.append((bucket, per_second, holds, amount))
+        return self.says.pop(0)
+
+
+async def test_what_others_count_is_not_counted_here() -> None:
+    others = Elsewhere(0, 0, 0)
+    limits = Limits(Allowance(1, 8, 1, 6000), shared=others)
+    await limits.admit_call("ann")
+    await limits.admit_stored("ann", b"x" * 5000, "é")
+    async with limits.hold_page("ann"):
+        pass
+    assert others.asked == [("calls:ann", 1, 2, 1), ("bytes:ann", 100, 6000, 5002), ("fetches:ann", 1 / 60, 1, 1)]
+    # All of ours is still there.
+    limits.count_call("ann")
+    limits.count_stored("ann", b"x" * 6000)
+    with limits.hold_fetch("ann"):
+        pass
+
+
+async def test_what_others_refuse_is_refused_in_the_same_words_as_ours() -> None:
+    limits = Limits(Allowance(1, 8, 1, 6000), shared=Elsewhere(3.2, 7, 9))
+    with pytest.raises(LimitReached, match="More than 1 calls a second") as caught:
+        await limits.admit_call("ann")
+    assert caught.value.retry_after_seconds == 4
+    with pytest.raises(LimitReached, match="MiB a minute"):
+        await limits.admit_stored("ann", b"x")
+    with pytest.raises(LimitReached, match="More than 1 pages a minute"):
+        async with limits.hold_page("ann"):
+            raise AssertionError("it was let in")
+
+
+async def test_while_others_do_not_say_our_own_limit_holds() -> None:
+    limits = Limits(Allowance(1, 8, 1, 6000), shared=Elsewhere(None, None, None))
+    await limits.admit_call("ann")
+    await limits.admit_call("ann")
+    with pytest.raises(LimitReached):
+        await limits.admit_call("ann")
+
+
+async def test_where_nobody_is_limited_others_are_not_asked() -> None:
+    others = Elsewhere()
+    limits = Limits(None, shared=others)
+    await limits.admit_call("ann")
+    await limits.admit_stored("ann", b"x")
+    async with limits.hold_page("ann"):
+        assert others.asked == []

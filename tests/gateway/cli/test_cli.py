@@ -56,7 +56,10 @@ def ran(environment: dict[str, str], directory: Path) -> Ran:
         "serve for all": (["serve", "--host", "0.0.0.0"], {"BRAINS_TOKEN": ""}),
         "platform for all": (["platform", "--host", "0.0.0.0"], {}),
         "port in use": (["serve", "--port", "{taken}"], {}),
-        "address of another": (["serve", "--host", "a..b"], {"BRAINS_TOKEN": "secret"}),
+        "address of another": (
+            ["serve", "--host", "a..b"],
+            {"BRAINS_TOKEN": "0123456789abcdef", "BRAINS_ALLOWED_HOSTS": "a.example"},
+        ),
         "stdio without directory": (["stdio"], no_directory),
         "platform without directory": (["platform"], no_directory),
     }

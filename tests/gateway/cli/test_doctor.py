@@ -76,6 +76,18 @@ def test_as_a_process_of_its_own_it_says_the_same(tmp_path: Path) -> None:
     assert (here.returncode, here.stderr) == (1, "")
 
 
+def test_a_variable_that_is_no_setting_and_a_gateway_that_only_reads_are_named(tmp_path: Path) -> None:
+    with daemon() as (_, url):
+        done = doctor(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_AUHT="tokens", BRAINS_READ_ONLY="true")
+        status, told = report(tmp_path, BRAINS_UPSTREAM_URL=url, BRAINS_AUHT="tokens", BRAINS_READ_ONLY="true")
+    said = "BRAINS_AUHT is not a setting and has no effect: did you mean BRAINS_AUTH?"
+    assert f"Doubtful   {said}\n" in done.stdout
+    assert "Writes     none: BRAINS_READ_ONLY is set\n" in done.stdout
+    assert "All 4 tools can be served." in done.stdout
+    assert (told["doubtful"], told["read_only"]) == ([said], True)
+    assert status == done.returncode == 0
+
+
 MODELS = {
     "BRAINS_EMBED_URL": "http://127.0.0.1:9",
     "BRAINS_EMBED_MODEL": "vectors",
@@ -89,7 +101,7 @@ def test_models_that_are_set_in_vain_are_named(tmp_path: Path) -> None:
         done = doctor(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
         status, told = report(tmp_path, BRAINS_UPSTREAM_URL=url, **MODELS)
         _, without = report(tmp_path, BRAINS_UPSTREAM_URL=url)
-    named = "BRAINS_EMBED_URL and BRAINS_LLM_URL are for the embedded brain; this platform has its own models"
+    named = "BRAINS_EMBED_URL and BRAINS_LLM_URL are for the embedded brain alone, and a platform is set"
     assert f"Ignored    {named}\n" in done.stdout
     assert told["ignored"] == ["BRAINS_EMBED_URL", "BRAINS_LLM_URL"]
     # It works all the same.

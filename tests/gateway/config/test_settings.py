@@ -56,12 +56,15 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_DIALECT": "Daemon",
             "BRAINS_DATA_DIR": str(tmp_path),
             "BRAINS_EMBED_URL": "http://127.0.0.1:11434/v1",
+            "BRAINS_QUOTA_NOTES": "10",
+            "BRAINS_QUOTA_BYTES": "2048",
             "BRAINS_EMBED_MODEL": "nomic-embed-text",
             "BRAINS_EMBED_KEY": "ek",
             "BRAINS_SURFACES": "KV, memory,",
             "BRAINS_SURFACE": "Kv",
             "BRAINS_ACTOR": "ann@example.org",
             "BRAINS_PROJECT": "apollo",
+            "BRAINS_READ_ONLY": "true",
             "BRAINS_WRITE_SCOPE": "Global",
             "BRAINS_RECALL_NOTES": "7",
             "BRAINS_CONTEXT_ENTRIES": "3",
@@ -73,6 +76,8 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "BRAINS_HOST": "::1",
             "BRAINS_PORT": "9000",
             "BRAINS_TOKEN": "in",
+            "BRAINS_REDIS_URL": "redis://127.0.0.1",
+            "BRAINS_METRICS_TOKEN": "op",
             "BRAINS_INGEST_ROOTS": f"{tmp_path}:/",
             "BRAINS_MAX_BODY": "2048",
             "BRAINS_ALLOWED_HOSTS": "a.example, b.example,",
@@ -124,11 +129,17 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert settings.token is not None
     assert settings.upstream_token.get_secret_value() == "up"
     assert settings.token.get_secret_value() == "in"
+    assert settings.redis_url is not None
+    assert settings.redis_url.get_secret_value() == "redis://127.0.0.1"
+    assert settings.metrics_token is not None
+    assert settings.metrics_token.get_secret_value() == "op"
     assert settings.embed_key is not None
     assert settings.embed_key.get_secret_value() == "ek"
     assert settings.llm_key is not None
     assert settings.llm_key.get_secret_value() == "hush"
-    assert settings.model_dump(exclude={"upstream_token", "token", "embed_key", "llm_key"}) == {
+    assert settings.model_dump(
+        exclude={"upstream_token", "token", "metrics_token", "redis_url", "embed_key", "llm_key"}
+    ) == {
         "upstream_url": "https://platform.example/api",
         "dialect": "daemon",
         "data_dir": tmp_path,
@@ -136,11 +147,14 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "backup_keep": 30,
         "extra_tools": "on",
         "embed_url": "http://127.0.0.1:11434/v1",
+        "quota_notes": 10,
+        "quota_bytes": 2048,
         "embed_model": "nomic-embed-text",
         "surfaces": ("memory", "kv"),
         "surface": "kv",
         "actor": "ann@example.org",
         "project": "apollo",
+        "read_only": True,
         "write_scope": "global",
         "recall_notes": 7,
         "context_entries": 3,

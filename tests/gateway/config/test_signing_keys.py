@@ -21,6 +21,7 @@ from gateway.operations import scopes
 from tests.canaries.hosted import Hosted, hosted, internal
 from tests.canaries.world import ToolCall
 from tests.commands import run_here
+from tests.served import OPERATOR
 
 pytestmark = pytest.mark.not_quick
 
@@ -156,7 +157,7 @@ def test_a_platform_that_read_the_keys_before_a_rotation_knows_the_one_after(tmp
 
 
 def ready(gateway: Hosted) -> tuple[int, list[str]]:
-    answer = gateway.http.get(gateway.url + "/readyz")
+    answer = gateway.http.get(gateway.url + "/readyz", headers=OPERATOR)
     return answer.status_code, answer.json()["problems"]
 
 

@@ -22,6 +22,8 @@ HOSTED = {
     "BRAINS_AUTH_ISSUER": "https://login.example",
     "BRAINS_PUBLIC_URL": "https://me.example",
 }
+LONG = f"{SECRET}-{SECRET}"
+NAMED = {"BRAINS_PUBLIC_URL": "https://me.example"}
 UPSTREAM = {"BRAINS_UPSTREAM_URL": "https://platform.example"}
 INTERNAL = {
     **UPSTREAM,
@@ -134,6 +136,36 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         {"BRAINS_HOST": "0.0.0.0", **PASSTHROUGH},
         "BRAINS_HOST",
         "set BRAINS_AUTH or BRAINS_TOKEN",
+    ),
+    "a token that is soon guessed": (
+        {"BRAINS_HOST": "0.0.0.0", "BRAINS_TOKEN": SECRET, **NAMED},
+        "BRAINS_TOKEN has fewer than 16 characters",
+        "make a longer one with openssl rand -hex 32",
+    ),
+    "a token that is soon guessed, behind a proxy": (
+        {"BRAINS_TOKEN": SECRET, **NAMED},
+        "BRAINS_TOKEN has fewer than 16 characters",
+        "make a longer one",
+    ),
+    "a token of the operator that is soon guessed": (
+        {**HOSTED, "BRAINS_METRICS_TOKEN": SECRET},
+        "BRAINS_METRICS_TOKEN has fewer than 16 characters",
+        "make a longer one",
+    ),
+    "all interfaces by no name": (
+        {"BRAINS_HOST": "0.0.0.0", "BRAINS_TOKEN": LONG},
+        "BRAINS_HOST",
+        "set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS",
+    ),
+    "all interfaces by no name, with tokens": (
+        {"BRAINS_HOST": "::", **TOKENS},
+        "BRAINS_HOST",
+        "set BRAINS_PUBLIC_URL, or BRAINS_ALLOWED_HOSTS",
+    ),
+    "a Redis by another scheme": (
+        {**TOKENS, "BRAINS_REDIS_URL": f"http://:{SECRET}@127.0.0.1"},
+        "BRAINS_REDIS_URL",
+        "an address such as redis://127.0.0.1:6379/0",
     ),
     "two ways in": ({**TOKENS, "BRAINS_TOKEN": SECRET}, "BRAINS_AUTH", "unset one of them"),
     "nobody is asked for a token that is set": (
@@ -353,9 +385,16 @@ SAFE: dict[str, dict[str, str]] = {
     "nothing set": {},
     "nobody is asked, on loopback": {"BRAINS_AUTH": "none"},
     "loopback by name": {"BRAINS_HOST": "localhost"},
-    "one token on all interfaces": {"BRAINS_HOST": "0.0.0.0", "BRAINS_TOKEN": SECRET},
-    "tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **TOKENS},
+    "one token on all interfaces": {"BRAINS_HOST": "0.0.0.0", "BRAINS_TOKEN": LONG, **NAMED},
+    "one token on all interfaces, by address": {
+        "BRAINS_HOST": "0.0.0.0",
+        "BRAINS_TOKEN": LONG,
+        "BRAINS_ALLOWED_HOSTS": "192.168.1.2",
+    },
+    "a short token on loopback": {"BRAINS_TOKEN": "abc"},
+    "tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **TOKENS, **NAMED},
     "tokens, and the embedded brain for all": TOKENS,
+    "tokens, and limits for all": {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/0"},
     "access tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **HOSTED},
     "an issuer on this machine": {**HOSTED, "BRAINS_AUTH_ISSUER": "http://127.0.0.1:9"},
     "a public address on this machine": {**HOSTED, "BRAINS_PUBLIC_URL": "http://localhost:8787"},

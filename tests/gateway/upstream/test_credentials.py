@@ -28,7 +28,7 @@ from tests.canaries.world import (
     every_tool,
 )
 from tests.gateway.conftest import eventually
-from tests.served import MODE, Era, listening
+from tests.served import MODE, OPERATOR, Era, listening
 
 pytestmark = pytest.mark.not_quick
 
@@ -294,7 +294,7 @@ def test_the_shared_secret_is_sent_from_its_file_and_read_again_when_that_change
             return {request.header("x-internal-key") for request in gateway.seen}
 
         def problems() -> list[str]:
-            return list(gateway.http.get(gateway.url + "/readyz").json()["problems"])
+            return list(gateway.http.get(gateway.url + "/readyz", headers=OPERATOR).json()["problems"])
 
         assert sent() == {INTERNAL_KEY}
         replace_file(secret, b"another-one")

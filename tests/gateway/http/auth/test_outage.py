@@ -19,7 +19,7 @@ from tests.gateway.http.auth.conftest import Clock
 from tests.gateway.http.auth.gateways import HTTP
 from tests.gateway.http.auth.provider import AUDIENCE, FAULTS, PUBLIC_URL, Provider, providing, rsa, signed
 from tests.gateway.http.auth.test_keys import HOUR
-from tests.served import listening, raw_call, serving
+from tests.served import OPERATOR, listening, raw_call, serving
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_provider_that_is_down_from_the_start_is_503_and_the_gateway_is_not_re
     with serving(tmp_path, None, **settings) as served:
         response = listed(served.url, gone.token())
         assert (response.status_code, response.json()["code"]) == (503, "upstream_unavailable")
-        ready = HTTP.get(served.url + "/readyz")
+        ready = HTTP.get(served.url + "/readyz", headers=OPERATOR)
         assert ready.status_code == 503
         assert ready.json()["problems"] == ["the keys of the OAuth provider cannot be had"]
         assert HTTP.get(served.url + "/healthz").status_code == 200
@@ -88,7 +88,7 @@ def test_a_provider_that_is_down_from_the_start_is_503_and_the_gateway_is_not_re
 def test_a_gateway_whose_provider_answers_is_ready(provider: Provider, tmp_path: Path) -> None:
     settings = {"auth": "jwt", "auth_issuer": provider.issuer, "public_url": PUBLIC_URL}
     with serving(tmp_path, None, **settings) as served:
-        ready = HTTP.get(served.url + "/readyz")
+        ready = HTTP.get(served.url + "/readyz", headers=OPERATOR)
         assert (ready.status_code, ready.json()["ready"], ready.json()["problems"]) == (200, True, [])
         rs256 = signed({"alg": "RS256", "kid": "r"}, provider.claims(), rsa(), "RS256")
         assert listed(served.url, rs256).status_code == 200

@@ -21,7 +21,7 @@ from gateway.operations.names import private_tree
 from tests.commands import run_here
 from tests.gateway.http.auth.gateways import HTTP
 from tests.gateway.http.auth.tokens import called, gateway, kept, structured
-from tests.served import Served, listening
+from tests.served import OPERATOR, Served, listening
 from tests.upstreams import Scripted
 
 REPOSITORY = Path(__file__).parents[4]
@@ -321,7 +321,7 @@ def test_a_file_that_is_being_written_keeps_those_it_had_and_one_that_is_gone_ha
         good = file.read_bytes()
 
         def ready() -> tuple[int, list[str]]:
-            answer = HTTP.get(served.url + "/readyz")
+            answer = HTTP.get(served.url + "/readyz", headers=OPERATOR)
             return answer.status_code, answer.json()["problems"]
 
         assert ready() == (200, [])

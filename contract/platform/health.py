@@ -1,0 +1,69 @@
+"""How the file is: what was met while it was used, and what a short look at it finds."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+DAMAGED: Final = "the brain file is damaged"
+FULL: Final = "the disk is full"
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# Less than a few notes need.
+_LEAST_FREE: Final = 8 * 1024 * 1024
+# A disk that was full may be so no longer; who writes next will notice if it is.
+_FULL_SECONDS: Final = 60.0
+# A look reads the whole file, for so long at most, and no more often than that.
+_LOOK_SECONDS: Final = 1.0
+_EVERY_SECONDS: Final = 300.0
+_STEPS: Final = 10_000
+
+
+class Health:
+    """Of one file. Errors are noted by whoever meets them."""
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._clock = file, clock
+        self._is_damaged = False
+        self._full_until = -1.0
+        self._next_look = -1.0
+
+    def note(self, error: sqlite3.Error) -> None:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGE:
+            self._is_damaged = True
+        elif code == sqlite3.SQLITE_FULL:
+            self._full_until = self._clock() + _FULL_SECONDS
+
+    def problem(self) -> str | None:
+        """What is wrong with it, in a few words; None if nothing is known to be."""
+        if not self._is_damaged and self._clock() >= self._next_look:
+            self._is_damaged = damage(self._file, seconds=_LOOK_SECONDS) is not None
+            self._next_look = self._clock() + _EVERY_SECONDS
+        if self._is_damaged:
+            return DAMAGED
+        return FULL if self._clock() < self._full_until or _free(self._file) < _LEAST_FREE else None
+
+
+def damage(file: Path, *, seconds: float | None = None) -> str | None:
+    """What SQLite finds wrong with a file, in its words; None if it is whole, or could not be read through in time."""
+    ends = None if seconds is None else time.monotonic() + seconds
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if ends is not None:
+                connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS)
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return str(error) if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE else None
+    return None if found == "ok" else str(found)
+
+
+def _free(file: Path) -> float:
+    """How much room there is for us; endless where nobody can say."""
+    try:
+        disk = os.statvfs(file.parent)
+    except (AttributeError, OSError):
+        return float("inf")
+    return disk.f_bavail * disk.f_frsize

@@ -1,0 +1,105 @@
+"""Whether the platform is there, also when nobody calls: for those who ask whether the gateway is ready."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable
+from typing import Final, Literal
+
+import httpx
+import structlog
+
+log = structlog.get_logger()
+
+State = Literal["ok", "unknown", "unavailable"]
+
+# Between two looks, more or less: replicas that were started together need not look together.
+_EVERY_SECONDS: Final = 10.0
+_JITTER: Final = 0.2
+# One look. Whoever asks waits less, and is told what was known before.
+_LOOK_SECONDS: Final = 3.0
+_WAIT_SECONDS: Final = 0.5
+# So many looks in a row without an answer; a platform that refuses connections is gone at once.
+_LATE_LOOKS: Final = 2
+_LARGEST: Final = 1000
+
+
+class PlatformWatch:
+    """Looks at the platform when it is asked about, one look at a time and not too often.
+
+    It shows no credential. Whatever answers is there, with 401 too; what answers with a 5xx is not.
+    """
+
+    def __init__(
+        self,
+        where: Callable[[], str | None],
+        http: httpx.AsyncClient,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`where` is the root of the platform's API; None as long as there is none."""
+        self._where, self._http, self._clock = where, http, clock
+        self._state: State = "unknown"
+        self._looking: asyncio.Task[None] | None = None
+        self._next = -1.0
+        self._late = 0
+        self.problem: str | None = None
+        """What an embedded brain says is wrong with its file."""
+
+    async def state(self) -> State:
+        root = self._where()
+        if root is not None and self._looking is None and self._clock() >= self._next:
+            self._next = self._clock() + _EVERY_SECONDS * random.uniform(1 - _JITTER, 1 + _JITTER)
+            self._looking = asyncio.create_task(self._look(f"{root}/healthz"))
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=_WAIT_SECONDS)
+        return self._state
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        await self._http.aclose()
+
+    async def _look(self, url: str) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                status, self.problem = await self._ask(url)
+            self._late = 0
+            self._note("unavailable" if status >= 500 else "ok")
+        except (TimeoutError, httpx.TimeoutException):
+            self._late += 1
+            if self._late >= _LATE_LOOKS:
+                self._note("unavailable")
+        except httpx.HTTPError:
+            self._note("unavailable")
+        finally:
+            self._looking = None
+
+    async def _ask(self, url: str) -> tuple[int, str | None]:
+        response = await self._http.send(self._http.build_request("GET", url), stream=True)
+        try:
+            if response.status_code != 503:
+                return response.status_code, None
+            body = b""
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > _LARGEST:
+                    break
+            return 503, _problem_in(body)
+        finally:
+            await response.aclose()
+
+    def _note(self, state: State) -> None:
+        if state != self._state:
+            level = log.warning if state == "unavailable" else log.info
+            level("platform.watched", state=state, before=self._state)
+        self._state = state
+
+
+def _problem_in(body: bytes) -> str | None:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return None
+    problem = said.get("problem") if isinstance(said, dict) else None
+    return problem if isinstance(problem, str) else None

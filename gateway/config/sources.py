@@ -1,0 +1,157 @@
+"""Where settings come from: a flag, the environment, a file for one secret, or the TOML file; the first one wins."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+
+from gateway.config.kinds import HeaderWord, at_home
+
+PREFIX: Final = "BRAINS_"
+CONFIG: Final = "BRAINS_CONFIG"
+_FILE: Final = "_FILE"
+# Names the process whose worker this is.
+WORKER_OF: Final = "BRAINS_WORKER_OF"
+
+Fields = Mapping[str, FieldInfo]
+
+
+class Origin(NamedTuple):
+    """Who says what a setting is."""
+
+    kind: Literal["flag", "environment", "file", "config", "default"]
+    name: str = ""
+    """What a person would look for: the variable, or the key and the file it is in."""
+    value: str = ""
+    """What was read there, as a variable would say it."""
+
+
+def variables_of(name: str, field: FieldInfo) -> list[str]:
+    """The variables of a setting, the first that counts first."""
+    alias = field.validation_alias
+    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
+
+
+def is_secret(field: FieldInfo) -> bool:
+    return HeaderWord in get_args(field.annotation)
+
+
+def known_variables(fields: Fields) -> set[str]:
+    """Every variable with our prefix that means something."""
+    own = {PREFIX + name.upper() for name in fields}
+    files = {f"{PREFIX}{name.upper()}{_FILE}" for name, field in fields.items() if is_secret(field)}
+    return {*own, *files, CONFIG, WORKER_OF}
+
+
+def origins(
+    fields: Fields, flags: Iterable[str] = (), environment: Mapping[str, str] = os.environ
+) -> dict[str, Origin]:
+    """Who says what each setting is. What files say is read.
+
+    Raises:
+        ValueError: one sentence on a file that cannot be used, or on a setting that is said twice.
+    """
+    given = {name.upper(): value for name, value in environment.items() if value}
+    table = _read_config(fields, given.get(CONFIG))
+    found: dict[str, Origin] = {}
+    for name, field in fields.items():
+        variable = next((each for each in variables_of(name, field) if each.upper() in given), None)
+        file = _secret_file(name, field, given)
+        if file is not None and variable is not None:
+            raise ValueError(f"{variable} and {file} are both set: unset one of them.")
+        if name in flags:
+            found[name] = Origin("flag", f"--{name.replace('_', '-')}")
+        elif variable is not None:
+            found[name] = Origin("environment", variable, given[variable.upper()])
+        elif file is not None:
+            found[name] = Origin("file", file, _read_secret(file, given[file]))
+        else:
+            found[name] = table.get(name, Origin("default"))
+    return found
+
+
+def warnings(fields: Fields, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A sentence on each variable that has our prefix and means nothing, and on each secret that others can read."""
+    known = known_variables(fields)
+    unknown = [name for name in sorted(environment) if name.upper().startswith(PREFIX) and name.upper() not in known]
+    told = [f"{name} is not a setting and has no effect{_nearest(name, PREFIX, known)}" for name in unknown]
+    given = {name.upper(): value for name, value in environment.items() if value}
+    secret = [file for name, field in fields.items() if (file := _secret_file(name, field, given)) is not None]
+    for variable in secret:
+        path = Path(at_home(given[variable]))
+        # No error: where a container is given secrets as files, everybody in it can read them.
+        if path.exists() and path.stat().st_mode & 0o004:
+            told.append(f"{variable} names {path}, which everybody on this machine can read: chmod 600 it.")
+    return told
+
+
+def _secret_file(name: str, field: FieldInfo, given: Mapping[str, str]) -> str | None:
+    variable = f"{PREFIX}{name.upper()}{_FILE}"
+    return variable if is_secret(field) and variable in given else None
+
+
+def _read_secret(variable: str, name: str) -> str:
+    path = Path(at_home(name))
+    try:
+        said = path.read_bytes().decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise ValueError(f"{variable} names {path}, which cannot be read: {error.strerror}.") from None
+    if not said:
+        raise ValueError(f"{variable} names {path}, which is empty: put one word in it.")
+    return said
+
+
+def _read_config(fields: Fields, name: str | None) -> dict[str, Origin]:
+    if name is None:
+        return {}
+    # Imported when used: few have such a file, and over stdio a client waits.
+    import tomllib
+
+    path = Path(at_home(name))
+    try:
+        table = tomllib.loads(path.read_bytes().decode())
+        is_open = bool(path.stat().st_mode & 0o002)
+        is_read_by_all = bool(path.stat().st_mode & 0o004)
+    except OSError as error:
+        raise ValueError(f"{CONFIG} names {path}, which cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ValueError(f"{CONFIG} names {path}, which is not TOML: {error}.") from None
+    if is_open:
+        raise ValueError(f"{CONFIG} names {path}, which everybody on this machine can write to: chmod 644 it.")
+    found = {}
+    for key, value in table.items():
+        if key not in fields:
+            raise ValueError(f"{key} in {path} is not a setting{_nearest(key, '', fields)}")
+        if is_secret(fields[key]) and is_read_by_all:
+            raise ValueError(f"{path} has the secret {key} in it and can be read by everybody here: chmod 600 it.")
+        found[key] = Origin("config", f"{key} in {path}", _as_text(key, value, fields[key], path))
+    return {key: origin for key, origin in found.items() if origin.value}
+
+
+def _as_text(key: str, value: Any, field: FieldInfo, path: Path) -> str:
+    """A value of the file as a variable would say it: then both are checked the same way."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        between = os.pathsep if _are_paths(field) else ","
+        return between.join(map(str, value))
+    raise ValueError(f"{key} in {path} must be a text, a number, true or false, or a list of texts.")
+
+
+def _are_paths(field: FieldInfo) -> bool:
+    return "Path" in str(field.annotation) and "tuple" in str(field.annotation)
+
+
+def _nearest(name: str, prefix: str, known: Iterable[str]) -> str:
+    """The end of a sentence on a name that is none."""
+    from difflib import get_close_matches
+
+    # Without what all of them begin with, which would make any two alike.
+    bare = {one.removeprefix(prefix).lower(): one for one in known}
+    near = get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=0.7)
+    return f": did you mean {bare[near[0]]}?" if near else "."

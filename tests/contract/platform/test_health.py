@@ -1,0 +1,91 @@
+"""How the file of a brain is: what was met in use, and what a look at it finds."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from contract.platform import health
+from contract.platform.health import DAMAGED, FULL, Health, damage
+from contract.platform.store import Store
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    Store.open(tmp_path).close()
+    return tmp_path / "brains.sqlite3"
+
+
+def failed(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("as it may be")
+    error.sqlite_errorcode = code
+    return error
+
+
+def test_a_whole_file_has_no_problem(file: Path) -> None:
+    assert damage(file) is None
+    assert Health(file).problem() is None
+
+
+def test_damage_that_was_met_is_remembered(file: Path) -> None:
+    of_file = Health(file)
+    # As SQLite extends its codes.
+    of_file.note(failed(sqlite3.SQLITE_CORRUPT | (3 << 8)))
+    assert of_file.problem() == DAMAGED
+
+
+def test_a_disk_that_was_full_is_told_for_a_minute(file: Path) -> None:
+    clock = Clock()
+    of_file = Health(file, clock)
+    of_file.note(failed(sqlite3.SQLITE_FULL))
+    assert of_file.problem() == FULL
+    clock.now += 61
+    assert of_file.problem() is None
+
+
+def test_what_is_neither_is_no_problem_of_the_file(file: Path) -> None:
+    of_file = Health(file)
+    of_file.note(failed(sqlite3.SQLITE_BUSY))
+    assert of_file.problem() is None
+
+
+def test_a_file_is_looked_at_again_after_some_minutes_only(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, looks = Clock(), []
+    monkeypatch.setattr(health, "damage", lambda *_, **__: looks.append(clock.now))
+    of_file = Health(file, clock)
+    for _ in range(70):
+        of_file.problem()
+        clock.now += 10
+    assert looks == [0, 300, 600]
+
+
+def test_a_look_that_would_take_too_long_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_STEPS", 1)
+    assert damage(file, seconds=0) is None
+
+
+def test_a_file_that_is_no_database_is_damaged(file: Path) -> None:
+    file.write_bytes(b"never was one" * 1000)
+    assert damage(file) == "file is not a database"
+
+
+def test_whoever_meets_damage_while_reading_or_writing_notes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "damage", lambda *_, **__: None)
+    store = Store.open(tmp_path)
+    try:
+        assert store.problem() is None
+        with pytest.raises(sqlite3.DatabaseError), store._database.reading():
+            raise failed(sqlite3.SQLITE_CORRUPT)
+        assert store.problem() == DAMAGED
+    finally:
+        store.close()

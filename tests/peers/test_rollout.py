@@ -1,0 +1,164 @@
+"""What is in deploy/, judged by the programs that it is for."""
+
+import datetime
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.daemons.real import free_port
+from tests.peers.rollout import CHART, MANIFESTS, ROOT, TOOLS, manifests, ran, rendered
+from tests.served import messages_of, raw_call, serving
+
+DEPLOY = ROOT / "deploy"
+# Parts of the chart that its own values leave out.
+OTHERWISE = {
+    "its own values": (),
+    "an ingress and no secret": ("--set", "ingress.enabled=true,ingress.className=nginx,existingSecret="),
+    "a fixed number of replicas": ("--set", "autoscaling.enabled=false,networkPolicy.enabled=false,replicas=3"),
+    "an image by its digest": ("--set", f"image.digest=sha256:{'0' * 64},imagePullSecrets[0].name=pull"),
+    "some nodes": ("--set", "nodeSelector.disk=ssd,tolerations[0].key=a,tolerations[0].operator=Exists"),
+}
+
+
+def test_the_chart_has_no_mistake_that_helm_finds() -> None:
+    assert "0 chart(s) failed" in ran(TOOLS / "helm", "lint", "--strict", CHART)
+
+
+@pytest.mark.parametrize("version", ["1.27", "1.33", "1.37"])
+@pytest.mark.parametrize("values", OTHERWISE)
+def test_what_the_chart_renders_is_what_kubernetes_knows(tmp_path: Path, values: str, version: str) -> None:
+    file = tmp_path / "rendered.yaml"
+    file.write_text(rendered(*OTHERWISE[values]))
+    told = ran(TOOLS / "kubernetes-validate", "--strict", "-k", version, file)
+    assert "FAIL" not in told
+
+
+def test_the_plain_manifests_are_the_chart_with_its_own_values() -> None:
+    assert MANIFESTS.read_text(encoding="utf-8") == manifests()
+
+
+@pytest.mark.needs_command("systemd-analyze")
+@pytest.mark.parametrize("units", [["service"], ["service", "socket"]], ids=" and ".join)
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path, units: list[str]) -> None:
+    made = []
+    for unit in units:
+        said = (DEPLOY / "systemd" / f"brains-gateway.{unit}").read_text(encoding="utf-8")
+        made.append(tmp_path / f"brains-gateway.{unit}")
+        # It is looked whether the command is there.
+        made[-1].write_text(said.replace("/opt/brains-gateway/bin/brains-gateway", sys.executable))
+    done = subprocess.run(["systemd-analyze", "verify", *made], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.needs_command("systemd-analyze")
+def test_the_service_is_hardened() -> None:
+    unit = DEPLOY / "systemd" / "brains-gateway.service"
+    told = ran("systemd-analyze", "security", "--offline=yes", "--threshold=20", unit)
+    assert "Overall exposure level for brains-gateway.service: 1." in told
+
+
+@pytest.mark.needs_command("caddy")
+def test_caddy_loads_its_file() -> None:
+    ran("caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile")
+
+
+def certificate(folder: Path) -> None:
+    """Made for localhost, and for a day."""
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+    )
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+    signed = made.not_valid_after(now + datetime.timedelta(days=1)).sign(key, hashes.SHA256())
+    folder.mkdir()
+    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(key.private_bytes(*form))
+
+
+def configured(folder: Path, port: int, replicas: list[str]) -> Path:
+    """Our files as they are, but for the ports."""
+    certificate(folder / "tls")
+    conf = (DEPLOY / "nginx" / "nginx.conf").read_text(encoding="utf-8")
+    conf = conf.replace("    listen [::]:443 ssl http2;\n", "").replace("listen 443", f"listen 127.0.0.1:{port}")
+    # Its usual places are for root alone.
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    places = "".join(f"  {kind}_temp_path {folder};\n" for kind in kinds) + "  access_log off;\n"
+    (folder / "nginx.conf").write_text(conf.replace("http {\n", f"http {{\n{places}"))
+    upstream = (DEPLOY / "nginx" / "upstream.conf").read_text(encoding="utf-8")
+    lines = "".join(f"  server {replica} max_fails=1 fail_timeout=2s;\n" for replica in replicas)
+    (folder / "upstream.conf").write_text(re.sub(r"  server 127.*\n", lines, upstream))
+    return folder / "nginx.conf"
+
+
+@pytest.mark.needs_command("nginx")
+def test_nginx_of_this_system_loads_its_files(tmp_path: Path) -> None:
+    conf = configured(tmp_path, free_port(), ["127.0.0.1:8787"])
+    ran("nginx", "-t", "-e", tmp_path / "log", "-c", conf, "-g", f"pid {tmp_path}/pid;")
+
+
+@contextmanager
+def proxied(folder: Path, replicas: list[str]) -> Iterator[str]:
+    port = free_port()
+    conf = configured(folder, port, replicas)
+    command = ["nginx", "-e", f"{folder}/log", "-c", str(conf), "-g", f"daemon off; pid {folder}/pid;"]
+    with subprocess.Popen(command) as nginx:
+        try:
+            for _ in range(2000):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+            yield f"https://localhost:{port}"
+        finally:
+            nginx.terminate()
+
+
+@pytest.mark.needs_command("nginx")
+def test_behind_nginx_a_replica_that_is_gone_costs_no_call(tmp_path: Path) -> None:
+    (tmp_path / "nginx").mkdir()
+    call = raw_call("modern", "memory_search", {"query": "x"})
+    with ExitStack() as staying, ExitStack() as leaving:
+        settings = {"allowed_hosts": ("localhost",), "surfaces": ("memory",)}
+        first = staying.enter_context(serving(tmp_path / "data", None, **settings))
+        second = leaving.enter_context(serving(tmp_path / "data", None, **settings))
+        replicas = [served.url.removeprefix("http://") for served in (first, second)]
+        url = staying.enter_context(proxied(tmp_path / "nginx", replicas))
+        http = staying.enter_context(httpx.Client(verify=False, trust_env=False))
+        for turn in range(20):
+            if turn == 6:
+                leaving.close()
+            answer = http.post(f"{url}/mcp", **call)
+            assert answer.status_code == 200, answer.text
+            (said,) = [message for message in messages_of(answer) if "result" in message]
+            assert not said["result"].get("isError"), said
+
+
+@pytest.mark.needs_command("systemd-socket-activate")
+def test_a_socket_of_systemd_is_served(tmp_path: Path) -> None:
+    port = free_port()
+    command = ["systemd-socket-activate", f"--listen=127.0.0.1:{port}", "-E", "BRAINS_DATA_DIR", "-E", "BRAINS_PORT"]
+    environment = {**os.environ, "BRAINS_DATA_DIR": str(tmp_path), "BRAINS_PORT": "1", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [*command, "-E", "PYTHONPATH", sys.executable, "-m", "gateway", "serve"], env=environment, stderr=-1, text=True
+    ) as serving_:
+        try:
+            # Until it listens, nobody does.
+            with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as http:
+                assert http.get(f"http://127.0.0.1:{port}/healthz", timeout=30).json() == {"ok": True}
+        finally:
+            serving_.terminate()
+        assert f"http://127.0.0.1:{port}/mcp" in serving_.communicate(timeout=30)[1]
