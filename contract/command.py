@@ -54,6 +54,8 @@ def _check(arguments: argparse.Namespace) -> int:
     expected = {} if arguments.baseline is None else baseline.read(arguments.baseline)
     known = {one.id for one in (case.load() if arguments.http else case.load_calls())}
     made = report.Report(_run(arguments), expected, known)
+    if arguments.report is not None:
+        arguments.report.write_text(machines.as_json(made) + "\n", encoding="utf-8")
     if arguments.junit is not None:
         arguments.junit.write_text(machines.as_junit(made), encoding="utf-8")
     if arguments.html is not None:

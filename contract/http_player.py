@@ -61,7 +61,9 @@ class HttpPlayer:
         if there.status != 200:
             raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
         self._target.there_before = set(await self._target.paths(given))
-        return given
+        record = there.json()
+        # A slug is as good as an id in a path, but answers tell the id.
+        return str(record.get("id") or given) if isinstance(record, dict) else given
 
     async def _find_capabilities(self) -> None:
         """Requests that say nothing, and so change nothing: is there such a route?"""

@@ -36,6 +36,7 @@ def parser(program: str) -> argparse.ArgumentParser:
         _add_choice(verb)
     check.add_argument("--baseline", type=Path, metavar="FILE", help="failures that are expected")
     check.add_argument("--json", action="store_true", help="for machines, on standard output")
+    check.add_argument("--report", type=_writable, metavar="FILE", help="the same JSON into a file, beside the card")
     check.add_argument("--junit", type=_writable, metavar="FILE", help="for CI, beside the card")
     check.add_argument("--html", type=_writable, metavar="FILE", help="a page that needs nothing else, beside the card")
     record.add_argument("--output", type=_writable, metavar="FILE", help="where to (default: standard output)")

@@ -44,7 +44,8 @@ class HttpTarget:
     def leftovers(self) -> list[str]:
         """What the run leaves behind, in sentences."""
         if not self.left:
-            return [f"Left behind: nothing. The run made {len(self.brains)} brains, and deleted them."]
+            made = "" if self.brain else f" The run made {len(self.brains)} brains, and deleted them."
+            return [f"Left behind: nothing.{made}"]
         what = "documents in your brain" if self.brain else "brains that could not be deleted"
         named = f"{', '.join(self.left[:5])}{' …' if len(self.left) > 5 else ''}"
         return [f"Left behind: {len(self.left)} {what}: {named}. `contract clean` tries again."]
