@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.broken.peer import peer
-from tests.broken.wrapping import Said, answers, asks, edits, problem, refuses
+from tests.broken.wrapping import Said, answers, asks, edits, lenient, problem, refuses, said
 
 READ, SEARCH = "GET {b}/documents/read", "GET {b}/search"
 MESSAGES = "GET {b}/sessions/[^/]+/messages"
@@ -70,5 +70,40 @@ PEERS = [
     peer(
         "limits of messages are forgotten", asks(MESSAGES, lambda asked: asked.without("limit")), "sessions/list-a-page"
     ),
+    peer(
+        "whatever is wrong with a write is taken",
+        lenient("POST {b}/(documents|ask|documents/.*|sessions/.*)", 201),
+        "ingest/broken-form",
+        "batch/no-object",
+        "documents/create-with-metadata-that-is-no-object",
+        "documents/create-with-an-endless-number",
+        "search/bad-exclude",
+        "sessions/bad-metadata",
+        "sessions/recall-one-letter",
+    ),
+    peer(
+        "nothing is ever found",
+        edits(SEARCH, lambda told: {**told, "hits": []}),
+        "ingest/file-as-markdown",
+        "ingest/file-by-its-type",
+        "search/moved-out-of-the-index",
+    ),
+    peer(
+        "nothing is read as a line",
+        answers(READ, lambda told: replace(told, body=told.body or b"\n")),
+        "batch/empty-content",
+    ),
+    peer(
+        "sizes are off by one",
+        edits("GET {b}/documents/stat", lambda told: {**told, "size": told["size"] - 1}),
+        "batch/as-many-as-allowed",
+        "batch/as-large-as-allowed",
+    ),
+    peer(
+        "an empty pattern fits nothing",
+        refuses("GET {b}/documents", lambda asked: asked.query.get("glob") == "", said(200, {"items": []})),
+        "documents/list-with-an-empty-pattern",
+    ),
+    peer("every path is read", lenient(READ), "documents/read-at-no-text"),
     peer("messages are told backwards", _items(lambda items: items[::-1]), "sessions/times-do-not-go-back"),
 ]
