@@ -39,8 +39,8 @@ def read(path: Path) -> dict[str, str]:
 
 def stale(expected: Mapping[str, str], results: Iterable[Result], known: Collection[str]) -> list[str]:
     """Entries that do not fail any more, or are of no case. A case that was not run this time says nothing."""
-    outcomes = {result.case.id: result.outcome for result in results}
-    return [name for name in expected if name not in known or outcomes.get(name, "failed") != "failed"]
+    passed = {result.case.id for result in results if not result.is_wrong and result.outcome != "not tested"}
+    return [name for name in expected if name not in known or name in passed]
 
 
 def written(target: str, results: Iterable[Result]) -> str:
@@ -48,7 +48,7 @@ def written(target: str, results: Iterable[Result]) -> str:
     failures = {
         result.case.id: cut(result.failure.expected if result.failure else result.why, 160)
         for result in results
-        if result.outcome == "failed"
+        if result.is_wrong
     }
     head = f"# Expected failures: {target}.\n"
     head += (

@@ -29,6 +29,21 @@ class Request(Part):
     params: dict[str, Any] = Field(default_factory=dict)
 
 
+class Definition(Part):
+    """A tool as its makers publish it: `arguments` are JSON schemas, of which only behaviour is compared.
+
+    An argument whose name ends with `?` may be missing. With `alone`, there are no others; those in `lacks` are not
+    there.
+    """
+
+    tool: str
+    description: str | None = None
+    arguments: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    required: list[str] = Field(default_factory=list)
+    alone: bool = False
+    lacks: list[str] = Field(default_factory=list)
+
+
 class CallExpect(Part):
     """Of a call that is not refused, unless `error` or `refused` says so.
 
@@ -45,6 +60,7 @@ class CallExpect(Part):
     json_: Pattern = Field(default=None, alias="json")
     result: Pattern = None
     progress: list[Relation] = Field(default_factory=list)
+    defines: Definition | None = None
 
 
 class CallStep(Part):
@@ -117,10 +133,25 @@ class CallCase(Head):
         return self.id.split("/")[2]
 
     @property
+    def own_tool(self) -> str:
+        """The tool that it is about; the others that it calls are only needed."""
+        prefix = {"memory": "memory_", "team": "memory_", "kv": "jettson_memory_", "memo": "memoai_memo_", "being": ""}
+        return f"{prefix[self.surface]}{self.area}"
+
+    @property
     def tools(self) -> set[str]:
         """The tools that it calls."""
-        calls = (step.parallel.step if isinstance(step, ParallelCallStep) else step for step in self.steps)
-        return {step.call for step in calls if step.call is not None}
+        return {step.call for step in self.single_steps if step.call is not None}
+
+    @property
+    def single_steps(self) -> list[CallStep]:
+        return [step.parallel.step if isinstance(step, ParallelCallStep) else step for step in self.steps]
+
+    @property
+    def only_needed(self) -> list[CallStep]:
+        """The steps before the first of its own tool; those after it show what that did."""
+        tools = [step.call for step in self.single_steps]
+        return self.single_steps[: tools.index(self.own_tool)] if self.own_tool in tools else []
 
     @model_validator(mode="after")
     def _files_need_a_folder(self) -> "CallCase":

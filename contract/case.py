@@ -156,6 +156,24 @@ class Case(Head):
     def speaks(self, dialect: Dialect) -> bool:
         return self.dialect in (dialect, "both")
 
+    @property
+    def makes_a_brain(self) -> bool:
+        return self.brain == "own" or any(
+            (one.request.method, one.request.path) == ("POST", "/v1/brains") for one in single_steps(self.steps)
+        )
+
+
+def single_steps(steps: Iterable[Any]) -> Iterator[Step]:
+    """Every step, also those within others."""
+    for step in steps:
+        if isinstance(step, ParallelStep):
+            yield step.parallel.step
+        elif isinstance(step, ListeningStep):
+            yield step.listening
+            yield from step.listening.meanwhile
+        else:
+            yield step
+
 
 def load(root: Path = CASES) -> list[Case]:
     """Every case for a platform, by id.
@@ -205,11 +223,20 @@ def _sentences(error: ValidationError) -> Iterator[str]:
         yield f"{place or 'the case'}: {item['msg'].removeprefix('Value error, ')}"
 
 
-def selected(cases: Iterable[AnyCase], patterns: Iterable[str]) -> list[AnyCase]:
-    """The cases whose id is, is below, or matches one of the patterns; all of them without patterns."""
-    wanted = list(patterns)
+def selected(cases: Iterable[AnyCase], only: Iterable[str], skip: Iterable[str] = ()) -> list[AnyCase]:
+    """The cases that one of the first patterns means, or all without any, but for those of the second.
+
+    A pattern is an id, a folder, a shell pattern of ids, or a word that a case has: must, should, critical, traversal,
+    injection, sizes.
+    """
+    wanted, unwanted = list(only), list(skip)
     return [
         case
         for case in cases
-        if not wanted or any(fnmatchcase(case.id, one) or case.id.startswith(one.rstrip("/") + "/") for one in wanted)
+        if (not wanted or any(_means(one, case) for one in wanted)) and not any(_means(one, case) for one in unwanted)
     ]
+
+
+def _means(pattern: str, case: Head) -> bool:
+    words = {case.requirement, case.tries, "critical" if case.harm else None}
+    return pattern in words or fnmatchcase(case.id, pattern) or case.id.startswith(pattern.rstrip("/") + "/")

@@ -1,16 +1,18 @@
 """Plays cases against a platform, over HTTP."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from contract import judge
-from contract.case import Case, Expect, Listening, ListeningStep, ParallelStep, Request, Step
+from contract.case import Case, Expect, Listening, ListeningStep, ParallelStep, Request, Step, single_steps
+from contract.causes import SILENCE, fault_of, own_route, route_of, says_no_model, silence_of
 from contract.exchange import NO_JSON, Answer, NoAnswer, told, with_names
 from contract.fill import Unknown, filled, found
 from contract.names import names_of, short_name
-from contract.outcome import Failed, Failure, NoBrain, NotSupported
+from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported, Unchecked
 from contract.targets import HttpTarget
 from contract.words import cut, shown
 
@@ -21,42 +23,87 @@ GIVEN_UP: Final = 6
 class HttpPlayer:
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
-        self._no_brain: NoBrain | None = None
+        self._no_brain: Blocked | None = None
         self._shared = ""
         self._unknown_route: Answer | None = None
         self._silent = 0
+        self._silence = ""
 
     @property
     def told(self) -> str:
         return self._target.told
 
-    async def prepare(self) -> None:
-        """A brain that cannot be made is the failure of the cases that need it.
+    async def prepare(self, cases: Sequence[Case]) -> None:
+        """What there is, found before anything is judged: a brain for the run, and what the platform can do.
 
         Raises: Unchecked.
         """
+        target = self._target
         try:
-            await self._target.recognise()
-            self._shared = await self._target.make_brain("shared")
-        except NoBrain as error:
+            await target.recognise()
+            self._shared = await self._brain_to_play_in()
+        except Blocked as error:
             self._no_brain = error
+        target.capabilities["brains"] = self._no_brain.cause.sentence if self._no_brain else "yes"
         try:
-            nowhere = Request(
-                method="POST", path=f"/v1/brains/{self._shared or 'none'}/no-such-route-{self._target.run}"
-            )
-            self._unknown_route = await self._target.send(nowhere)
-        except NoAnswer:
-            self._silent += 1
+            nowhere = Request(method="POST", path=f"/v1/brains/{self._shared or 'none'}/no-such-route-{target.run}")
+            self._unknown_route = await target.send(nowhere)
+            if self._shared:
+                await self._find_capabilities()
+        except NoAnswer as error:
+            self._silent, self._silence = self._silent + 1, str(error)
 
-    def applies(self, case: Case) -> bool:
-        return case.speaks(self._target.dialect)
+    async def _brain_to_play_in(self) -> str:
+        given = self._target.brain
+        if given is None:
+            return await self._target.make_brain("shared")
+        there = await self._target.send(Request(method="GET", path=f"/v1/brains/{given}"))
+        if there.status != 200:
+            raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
+        self._target.there_before = set(await self._target.paths(given))
+        record = there.json()
+        # A slug is as good as an id in a path, but answers tell the id.
+        return str(record.get("id") or given) if isinstance(record, dict) else given
+
+    async def _find_capabilities(self) -> None:
+        """Requests that say nothing, and so change nothing: is there such a route?"""
+        documents = "" if self._target.dialect == "daemon" else "/documents"
+        for name, path in (
+            ("sessions", f"/sessions/contract-{self._target.run}/messages"),
+            ("ingest", f"{documents}/ingest/file"),
+            ("ask", "/ask"),
+        ):
+            answer = await self._target.send(Request(method="POST", path=f"/v1/brains/{self._shared}{path}", json={}))
+            self._target.capabilities[name] = "no such route" if self._is_unknown_route(answer) else "yes"
+        if self._target.capabilities["ask"] == "yes":
+            self._target.capabilities["model"] = await self._find_model()
+
+    async def _find_model(self) -> str:
+        question = {"question": "contract", "query": "contract"}
+        request = Request(method="POST", path=f"/v1/brains/{self._shared}/ask", json=question)
+        answer = await self._target.send(request)
+        if says_no_model(answer.text):
+            return f"none: {cut(answer.text, 120)}"
+        return "not needed, or there" if answer.status < 400 else f"ask fails: {cut(answer.told(), 120)}"
+
+    def applies(self, case: Case) -> str | None:
+        """Why the case does not apply, if it does not."""
+        if case.speaks(self._target.dialect):
+            return None
+        return f"of the {case.dialect} dialect"
 
     def lacks(self, case: Case) -> str | None:
         """What the run has not got and the case needs."""
         if case.needs == "token" and self._target.token is None:
-            return "needs a token; none was given"
+            return "it needs a token: give --token"
         if case.needs == "page" and self._target.page is None:
-            return "needs a page that the platform can fetch; none was given"
+            return "it needs a page that the platform can fetch: give --page"
+        if self._target.brain is not None and case.makes_a_brain:
+            return f"it makes brains, and --brain {self._target.brain} says to make none"
+        return None
+
+    def offers(self, case: Case) -> str | None:
+        """What is not there is told by the answers of a platform."""
         return None
 
     async def play(self, case: Case) -> None:
@@ -92,7 +139,7 @@ class HttpPlayer:
         if case.brain == "none":
             return names
         if self._no_brain is not None:
-            raise self._no_brain
+            raise Blocked(self._no_brain.cause)
         brain = self._shared if case.brain == "shared" else await self._target.make_brain(short_name(case))
         return {**names, "brain": brain, "b": f"/v1/brains/{brain}", "shared": self._shared}
 
@@ -115,20 +162,37 @@ class HttpPlayer:
         if may_be_missing and self._is_unknown_route(answer):
             raise NotSupported(f"there is no route for {request.method} {request.path}")
         if wrong := judge.faults(expect, answer):
-            raise Failed(Failure(told(request), "; ".join(wrong[:5]), answer.told()))
+            is_needed = any(step is one for one in only_needed(case))
+            raise self._verdict(case, request, expect, answer, wrong, is_needed=is_needed)
         return answer
+
+    def _verdict(
+        self, case: Case, request: Request, expect: Expect, answer: Answer, wrong: list[str], *, is_needed: bool
+    ) -> Exception:
+        """A failure of the case; or what it needs does not work, and the case was not tried."""
+        route = route_of(request.method, request.path)
+        refused = answer.status >= 400 and all(status < 400 for status in expect.statuses)
+        if says_no_model(answer.text) and (refused or answer.media_type == "text/event-stream"):
+            return Blocked(Cause(f"the platform has no model: {cut(answer.text, 160)}", False, "model"))
+        if refused and is_needed:
+            return Blocked(fault_of(route, answer.told()))
+        error = answer.told() if refused else ""
+        harms = case.harm is not None and not (refused and request.method not in ("GET", "HEAD"))
+        return Failed(Failure(told(request), "; ".join(wrong[:5]), answer.told(), route, error, refused, harms))
 
     async def _answer(self, request: Request, expect: Expect, began: asyncio.Event | None = None) -> Answer:
         wanted = f"status {' or '.join(map(str, expect.statuses))}"
         if self._silent >= GIVEN_UP:
-            raise Failed(Failure(told(request), wanted, f"not sent: {self._silent} requests in a row had no answer"))
+            raise Blocked(silence_of(self._silence))
         try:
             answer = await self._target.send(request, began)
         except NoAnswer as error:
             self._silent += error.dead
-            raise Failed(Failure(told(request), wanted, str(error))) from error
+            self._silence = str(error)
+            subject = SILENCE if error.dead else route_of(request.method, request.path)
+            raise Failed(Failure(told(request), wanted, str(error), subject, str(error))) from error
         self._silent = 0
-        if (request.method, request.path, answer.status) == ("POST", "/v1/brains", 201):
+        if (request.method, request.path) == ("POST", "/v1/brains") and answer.status in (200, 201):
             self._target.remember(answer)
         return answer
 
@@ -145,6 +209,13 @@ class HttpPlayer:
             and nowhere.status == 404
             and answer.media_type == nowhere.media_type != "application/problem+json"
         )
+
+
+def only_needed(case: Case) -> list[Step]:
+    """The steps before the first on the route that the case is about; those after it show what it did."""
+    own, steps = own_route(case.source), list(single_steps(case.steps))
+    routes = [route_of(one.request.method, one.request.path.replace("${b}", "/v1/brains/x")) for one in steps]
+    return steps[: routes.index(own)] if own in routes else []
 
 
 async def all_of(steps: Any) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from contract import schemas
 from contract.call import CallExpect
 from contract.exchange import NO_JSON
 from contract.fill import Unknown, filled, found
@@ -44,6 +45,8 @@ def _faults(expect: CallExpect, reply: Reply) -> Iterator[str]:
         yield from mismatches(expect.result, reply.result, "the result")
     if "json_" in expect.model_fields_set:
         yield from _json(expect.json_, reply)
+    if expect.defines is not None:
+        yield from schemas.faults(expect.defines, (reply.result or {}).get("tools"))
     for place in expect.tells:
         yield from _told(place, reply)
     for relation in expect.progress:
@@ -103,7 +106,8 @@ def _bears_the_token(reply: Reply) -> Iterator[str]:
 
 def _counts_by_one(reply: Reply) -> Iterator[str]:
     counted = [told.get("progress") for told in reply.progress]
-    if not counted or not all(type(number) is int for number in counted):
+    # JSON knows one kind of number: 0.0 is 0.
+    if not counted or not all(isinstance(number, int | float) and float(number).is_integer() for number in counted):
         yield f"progress should be whole numbers, and is {shown(counted)}"
     elif counted != list(range(len(counted))):
         yield f"progress should begin at 0 and grow by 1, and is {shown(counted)}"

@@ -2,56 +2,95 @@
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from contract import judge_call
 from contract.call import CallCase, CallExpect, CallStep, ParallelCallStep
+from contract.causes import SILENCE, fault_of, says_no_model, silence_of
 from contract.exchange import NO_JSON, NoAnswer
 from contract.fill import Unknown, filled, found
 from contract.http_player import GIVEN_UP, all_of
-from contract.mcp_target import McpTarget
+from contract.mcp_target import CREATE, McpTarget, pins, scoped, writers
 from contract.names import names_of, short_name
-from contract.outcome import Failed, Failure, NoBrain, NotSupported
+from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported
 from contract.rpc import Reply
 from contract.words import cut, shown
+
+# How a server says that it does not have something.
+SAYS_IT_HAS_NONE: Final = re.compile(
+    r"not[_ ](?:implemented|supported)|unsupported|does not (?:offer|have)", re.IGNORECASE
+)
+# What needs a language model, in servers that have none of their own.
+MODELS: Final = ("memory_ask", {"query": "contract"})
 
 
 class McpPlayer:
     def __init__(self, target: McpTarget) -> None:
         self._target = target
-        self._no_brain: NoBrain | None = None
-        self._shared: str | None = None
+        self._no_brain: Blocked | None = None
+        self._shared: str | None = target.brain
         self._silent = 0
+        self._silence = ""
 
     @property
     def told(self) -> str:
         return self._target.told
 
-    async def prepare(self) -> None:
-        """A brain that cannot be made is the failure of the cases that need it.
+    async def prepare(self, cases: Sequence[CallCase]) -> None:
+        """What there is, found before anything is judged: the tools, a brain for the run, and a model.
 
         Raises: Unchecked.
         """
-        await self._target.recognise()
-        try:
-            self._shared = await self._target.make_brain("shared")
-        except NoBrain as error:
-            self._no_brain = error
+        target = self._target
+        await target.recognise()
+        chosen = [case for case in cases if case.surface == target.surface]
+        if any(case.tools & writers(target.surface) for case in chosen):
+            await target.refuse_to_write_elsewhere()
+        missing = sorted(pins()[target.surface].keys() - target.tools.keys())
+        target.capabilities["tools"] = f"all but {', '.join(missing)}" if missing else "all"
+        if target.surface != "memory" or not any(case.brain != "none" for case in chosen):
+            return
+        if target.brain is None:
+            try:
+                self._shared = await target.make_brain("shared")
+            except Blocked as error:
+                self._no_brain = error
+        target.capabilities["brains"] = self._no_brain.cause.sentence if self._no_brain else "yes"
+        if self._no_brain is None and MODELS[0] in target.tools:
+            target.capabilities["model"] = await self._find_model()
 
-    def applies(self, case: CallCase) -> bool:
-        return case.surface == self._target.surface
+    async def _find_model(self) -> str:
+        tool, arguments = MODELS
+        try:
+            reply = await self._target.call(tool, self._with_brain(tool, arguments, self._shared), {})
+        except NoAnswer as error:
+            self._silent, self._silence = error.dead, str(error)
+            return f"{tool}: {error}"
+        if not reply.is_error:
+            return "not needed, or there"
+        return f"none: {cut(reply.text, 120)}" if says_no_model(reply.text) else f"{tool} fails: {cut(reply.text, 120)}"
+
+    def applies(self, case: CallCase) -> str | None:
+        """Why the case does not apply, if it does not."""
+        return None if case.surface == self._target.surface else f"of the {case.surface} tools"
 
     def lacks(self, case: CallCase) -> str | None:
         """What the run has not got and the case needs."""
         if case.needs == "page" and self._target.page is None:
-            return "needs a page that the server can fetch; none was given"
+            return "it needs a page that the server can fetch: give --page"
         if case.needs == "folder" and self._target.folder is None:
-            return "needs a folder that the server can read; none was given"
+            return "it needs a folder that the server can read: give --folder"
+        if self._target.brain is not None and (case.brain == "own" or CREATE in case.tools):
+            return f"it makes brains, and --brain {self._target.brain} says to make none"
+        return None
+
+    def offers(self, case: CallCase) -> str | None:
+        """Which tool of the case the server does not have."""
         missing = sorted(case.tools - self._target.tools.keys())
         return f"the server has no tool {missing[0]}" if missing else None
 
@@ -72,7 +111,7 @@ class McpPlayer:
         if case.brain == "none":
             return names
         if self._no_brain is not None:
-            raise self._no_brain
+            raise Blocked(self._no_brain.cause)
         brain = self._shared if case.brain == "shared" else await self._target.make_brain(short_name(case))
         return {**names, "brain": brain}
 
@@ -89,19 +128,44 @@ class McpPlayer:
             raise Failed(Failure(_told(step), "a value saved before", cut(str(error)))) from error
         reply = await self._reply(case, asked, expect, names)
         if wrong := judge_call.faults(expect, reply):
-            if may_be_missing:
-                raise NotSupported(f"the server does not offer {asked.call or asked.request}")
-            raise Failed(Failure(_told(asked), "; ".join(wrong[:5]), reply.told()))
+            is_needed = any(step is one for one in case.only_needed)
+            raise self._verdict(case, asked, expect, reply, wrong, is_needed=is_needed, may_be_missing=may_be_missing)
         return _saved(step, reply, names)
+
+    def _verdict(
+        self,
+        case: CallCase,
+        step: CallStep,
+        expect: CallExpect,
+        reply: Reply,
+        wrong: list[str],
+        *,
+        is_needed: bool,
+        may_be_missing: bool,
+    ) -> Exception:
+        """A failure of the case; or what it needs does not work, and the case was not tried."""
+        refused = reply.is_error and expect.error is False and not expect.refused
+        if reply.is_error and says_no_model(reply.text):
+            return Blocked(Cause(f"the server has no model: {cut(reply.text, 160)}", False, "model"))
+        if may_be_missing and refused and SAYS_IT_HAS_NONE.search(reply.text):
+            return NotSupported(f"{step.call} says: {cut(reply.text, 120).rstrip('.')}")
+        subject = step.call or case.own_tool
+        if refused and is_needed:
+            return Blocked(fault_of(subject, reply.text))
+        error = reply.text if reply.is_error else ""
+        harms = case.harm is not None and not (refused and step.call in writers(self._target.surface))
+        return Failed(Failure(_told(step), "; ".join(wrong[:5]), reply.told(), subject, error, refused, harms))
 
     async def _reply(self, case: CallCase, step: CallStep, expect: CallExpect, names: dict[str, Any]) -> Reply:
         if self._silent >= GIVEN_UP:
-            raise Failed(Failure(_told(step), "a reply", f"not sent: {self._silent} calls in a row had no answer"))
+            raise Blocked(silence_of(self._silence))
         try:
             reply = await self._asked(case, step, names)
         except NoAnswer as error:
             self._silent += error.dead
-            raise Failed(Failure(_told(step), "a reply", str(error))) from error
+            self._silence = str(error)
+            subject = SILENCE if error.dead else step.call or ""
+            raise Failed(Failure(_told(step), "a reply", str(error), subject, str(error))) from error
         self._silent = 0
         return reply
 
@@ -110,17 +174,19 @@ class McpPlayer:
             request: Any = step.request
             return await self._target.session.ask(request["method"], request["params"], self._target.seconds)
         assert step.call is not None
-        arguments = dict(step.with_)
-        if names.get("brain") is not None and self._takes_a_brain(step.call):
-            # The brain of the run, where a case does not name one itself.
-            arguments.setdefault("brain", names["brain"])
+        arguments = self._with_brain(step.call, step.with_, names.get("brain"))
         meta = {**step.meta, **({"progressToken": secrets.token_hex(8)} if step.progress else {})}
         return await self._target.call(step.call, arguments, meta)
 
-    def _takes_a_brain(self, tool: str) -> bool:
-        schema = self._target.tools.get(tool, {}).get("inputSchema")
-        properties = schema.get("properties") if isinstance(schema, dict) else None
-        return isinstance(properties, dict) and "brain" in properties
+    def _with_brain(self, tool: str, arguments: dict[str, Any], brain: str | None) -> dict[str, Any]:
+        """The arguments with the brain of the run, where a case does not name one itself.
+
+        A brain that was given is named also where the schema does not show it: never is something written elsewhere.
+        """
+        if brain is None or tool not in scoped(self._target.surface):
+            return dict(arguments)
+        named = self._target.shows_brain(tool) or self._target.brain is not None
+        return {"brain": brain, **arguments} if named else dict(arguments)
 
 
 def _dumped(step: CallStep) -> Any:

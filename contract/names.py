@@ -1,4 +1,4 @@
-"""What a case may call its own: words that no other case and no other run has."""
+"""What a run and its cases may call their own: names that nobody else has, and that tell whose they are."""
 
 import hashlib
 import re
@@ -6,9 +6,15 @@ from typing import Any, Final
 
 from contract.parts import Head
 
-# A slug has 64 characters, and some of them say that it is ours and of which run.
-NAME_LIMIT: Final = 46
+# Everything that a run makes begins so, with the run's id: 18 of the 64 characters that a slug has.
+OURS: Final = re.compile(r"contract-[0-9a-f]{8}-")
+NAME_LIMIT: Final = 40
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz"
+
+
+def own_name(run: str, purpose: str) -> str:
+    """A name for what a run makes."""
+    return f"contract-{run}-{purpose}"
 
 
 def short_name(case: Head) -> str:
@@ -17,8 +23,8 @@ def short_name(case: Head) -> str:
 
 
 def names_of(case: Head, run: str, page: str | None) -> dict[str, Any]:
-    unique = f"{short_name(case)}-{run}"
-    return {"unique": unique, "word": _word(unique), "here": f"contract/{unique}", "page": page or ""}
+    unique = own_name(run, short_name(case))
+    return {"unique": unique, "word": _word(unique), "here": f"contract/{unique}", "page": page or "", "run": run}
 
 
 def _word(unique: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-Outcome: TypeAlias = Literal["passed", "failed", "not supported"]
+Outcome: TypeAlias = Literal["passed", "failed", "not tested", "not supported"]
+Harm: TypeAlias = Literal["escape", "leak", "lost write", "doubled write"]
 
 
 class Judged(Protocol):
@@ -19,13 +20,19 @@ class Judged(Protocol):
     @property
     def source(self) -> str: ...
     @property
+    def why(self) -> str: ...
+    @property
     def area(self) -> str: ...
+    @property
+    def harm(self) -> Harm | None: ...
 
 
 class Target(Protocol):
     """What a report needs to know of what was checked."""
 
     left: list[str]
+    run: str
+    capabilities: dict[str, str]
 
     @property
     def told(self) -> str:
@@ -41,11 +48,29 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """What was asked, what should have come, and what came."""
+    """What was asked, what should have come, and what came.
+
+    `subject` is the tool or route. `error` is what it said if it failed, and `refused` says that it should not have.
+    `harms` says that the harm of the case was seen: what is refused honestly harms nobody.
+    """
 
     request: str
     expected: str
     seen: str
+    subject: str = ""
+    error: str = ""
+    refused: bool = False
+    harms: bool = False
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why cases were not tried, told once for all of them. A fault is the target's, and no fault is ours to judge."""
+
+    sentence: str
+    is_fault: bool
+    subject: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +79,17 @@ class Result:
     outcome: Outcome
     failure: Failure | None = None
     why: str = ""
+    cause: Cause | None = None
+    seconds: float = 0.0
+
+    @property
+    def harms(self) -> bool:
+        return self.failure is not None and self.failure.harms
+
+    @property
+    def is_wrong(self) -> bool:
+        """It failed, or could not be tried for a fault of the target."""
+        return self.outcome == "failed" or (self.cause is not None and self.cause.is_fault)
 
 
 Checked = TypeVar("Checked", bound=Target)
@@ -61,11 +97,13 @@ Checked = TypeVar("Checked", bound=Target)
 
 @dataclass
 class Run(Generic[Checked]):
-    """The results of a run, in the order of their ids."""
+    """The results of a run, in the order of their ids. `left_out` counts cases that do not apply, by reason."""
 
     target: Checked
     results: list[Result] = field(default_factory=list)
-    left_out: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    started: str = ""
 
 
 class Failed(Exception):
@@ -76,12 +114,16 @@ class Failed(Exception):
         self.failure = failure
 
 
+class Blocked(Exception):
+    """The case was not tried, because something that it needs is not there."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.sentence)
+        self.cause = cause
+
+
 class NotSupported(Exception):
-    """The target does not offer what the case is about; the text is one sentence without its full stop."""
-
-
-class NoBrain(Exception):
-    """The target made no brain for the run; the text is one sentence."""
+    """The target says that it does not have what the case is about; the text is one sentence without its full stop."""
 
 
 class Unchecked(Exception):

@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from contract import match
 
@@ -40,3 +40,15 @@ class Head(Part):
     what: str = Field(min_length=10, pattern=r"\.$")
     requirement: Literal["must", "should"]
     source: str = Field(min_length=3)
+    # Of what is our own idea: why it is wise.
+    why: str = ""
+    # What a failure does to somebody's notes; it is critical then, whatever the requirement.
+    harm: Literal["escape", "leak", "lost write", "doubled write"] | None = None
+    # What somebody should know before it is sent to their server.
+    tries: Literal["traversal", "injection", "sizes"] | None = None
+
+    @model_validator(mode="after")
+    def _ours_is_no_must(self) -> "Head":
+        if self.source.startswith("ours") and (self.requirement == "must" or not self.why):
+            raise ValueError("what is ours is a should, and says why it is wise")
+        return self

@@ -37,6 +37,7 @@ class PipeSession:
     environment: Mapping[str, str] | None = None
     version: str | None = None
     setup_seconds: float = SETUP_SECONDS
+    server: JsonObject = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
     _reading: list[asyncio.Task[None]] = field(default_factory=list)
     _waiting: dict[int, _Waiting] = field(default_factory=dict)

@@ -1,17 +1,20 @@
-"""What a run says: failures as request, expected and seen, then a card; the same for machines."""
+"""What a run says to people: what is wrong, each cause once and the worst first, then a card."""
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
-from xml.etree import ElementTree as xml
 
 from contract import baseline
+from contract.causes import SEVERITIES, Finding, findings_of
+from contract.fixes import fix_of
 from contract.outcome import Outcome, Result, Run
-from contract.words import CONTROL
 
-OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not supported")
+OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not tested", "not supported")
+LONGEST: Final = 600
+# So many cases of a finding are named; the forms for machines name them all.
+NAMED: Final = 4
 
 
 @dataclass(frozen=True)
@@ -22,154 +25,129 @@ class Report:
     expected: Mapping[str, str] = field(default_factory=dict)
     known: Collection[str] = ()
 
-    @property
+    @cached_property
     def stale(self) -> list[str]:
         return baseline.stale(self.expected, self.run.results, self.known)
+
+    @cached_property
+    def wrong(self) -> list[Result]:
+        """What failed, or could not be tried for a fault of the target, and is not expected."""
+        return [one for one in self.run.results if one.is_wrong and one.case.id not in self.expected]
 
     @property
     def failed(self) -> list[Result]:
         """Failures that are not expected."""
-        return [r for r in self.run.results if r.outcome == "failed" and r.case.id not in self.expected]
+        return [one for one in self.wrong if one.outcome == "failed"]
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        return findings_of(self.wrong)
 
     @property
     def holds(self) -> bool:
-        """Every must holds, and nothing in the baseline is stale."""
-        return not self.stale and all(result.case.requirement == "should" for result in self.failed)
+        """Every must holds, nothing is critical, and nothing in the baseline is stale."""
+        return not self.stale and all(one.severity == "should" for one in self.findings)
+
+    @property
+    def expected_failures(self) -> int:
+        return sum(one.is_wrong and one.case.id in self.expected for one in self.run.results)
 
     def text(self) -> str:
-        parts = [_told(result) for result in self.failed]
-        parts += [f"STALE  {name}\n  {self._why_stale(name)}: take it out" for name in self.stale]
+        parts = [_told(finding) for finding in self.findings]
+        parts += [f"STALE  {name}\n  {self.why_stale(name)}: take it out" for name in self.stale]
         return "\n\n".join([*parts, self._card()]) + "\n"
 
-    def _why_stale(self, name: str) -> str:
+    def why_stale(self, name: str) -> str:
         return "in the baseline, and not a failure any more" if name in self.known else "in the baseline, and no case"
 
+    def untested(self) -> dict[str, list[Result]]:
+        """What was not tested for want of something that is no fault of the target, by reason."""
+        reasons: dict[str, list[Result]] = {}
+        for one in self.run.results:
+            if one.outcome == "not tested" and not one.is_wrong:
+                reasons.setdefault(one.why, []).append(one)
+        return reasons
+
     def _card(self) -> str:
-        target = self.run.target
-        lines = [f"{target.told}."]
-        lines += _table(self.run.results)
-        if known := self._known_failures():
-            lines.append(f"{_some(known, 'of the failures is', 'of the failures are')} expected by the baseline.")
-        if self.run.left_out:
-            lines.append(f"{_some(self.run.left_out, 'case does', 'cases do')} not apply to it.")
-        reasons = Counter(r.why for r in self.run.results if r.outcome == "not supported")
-        lines += [f"Not supported, {number}: {why}." for why, number in sorted(reasons.items())]
-        lines += target.leftovers
-        return "\n".join([*lines, self._verdict()])
+        run = self.run
+        lines = [f"{run.target.told}. Run {run.target.run} took {run.seconds:.1f} seconds."]
+        lines += [f"  {name}: {what}" for name, what in run.target.capabilities.items()]
+        lines += _table(run.results)
+        if self.expected_failures:
+            lines.append(f"{some(self.expected_failures, 'failure is', 'failures are')} expected by the baseline.")
+        lines += [f"Not tested, {len(cases)}: {why}." for why, cases in sorted(self.untested().items())]
+        gaps = Counter(one.why for one in run.results if one.outcome == "not supported")
+        lines += [f"Not supported, {number}: {why}." for why, number in sorted(gaps.items())]
+        if run.left_out:
+            why = ", ".join(f"{number} {reason}" for reason, number in sorted(run.left_out.items()))
+            lines.append(f"{some(sum(run.left_out.values()), 'case does', 'cases do')} not apply to it: {why}.")
+        lines += run.target.leftovers
+        return "\n".join([*lines, self.verdict()])
 
-    def _known_failures(self) -> int:
-        return sum(r.outcome == "failed" and r.case.id in self.expected for r in self.run.results)
-
-    def _verdict(self) -> str:
-        musts = sum(result.case.requirement == "must" for result in self.failed)
-        shoulds = len(self.failed) - musts
-        told = [f"{_some(musts, 'must does', 'musts do')} not hold"] if musts else []
-        told += [f"{_some(shoulds, 'should does', 'shoulds do')} not hold"] if shoulds else []
-        told += (
-            [f"{_some(len(self.stale), 'entry of the baseline is', 'entries of the baseline are')} stale"]
-            if self.stale
-            else []
-        )
-        if not self.holds:
-            return f"The contract is not kept: {', '.join(told)}."
-        known = f", but for {self._known_failures()} of the baseline" if self._known_failures() else ""
-        return f"All musts hold{known}." + (f" {told[0]}." if told else "")
-
-    def json(self) -> str:
-        target = self.run.target
-        return json.dumps(
-            {
-                **target.facts(),
-                "holds": self.holds,
-                "counts": Counter(result.outcome for result in self.run.results),
-                "stale": self.stale,
-                "brains_left": target.left,
-                "cases": [self._record(result) for result in self.run.results],
-            },
-            ensure_ascii=False,
-            indent=2,
-        )
-
-    def _record(self, result: Result) -> dict[str, Any]:
-        case, failure = result.case, result.failure
-        return {
-            "id": case.id,
-            "what": case.what,
-            "requirement": case.requirement,
-            "area": case.area,
-            "source": case.source,
-            "outcome": result.outcome,
-            "expected_failure": result.outcome == "failed" and case.id in self.expected,
-            **({"why": result.why} if result.why else {}),
-            **({"request": failure.request, "expected": failure.expected, "seen": failure.seen} if failure else {}),
-        }
-
-    def junit(self) -> str:
-        """One suite per area. Expected failures, shoulds and what is not supported are skipped, with reasons."""
-        root = xml.Element("testsuites", name=f"contract {self.run.target.facts()['target']}")
-        for area, results in _by_area(self.run.results).items():
-            suite = xml.SubElement(root, "testsuite", name=area, tests=str(len(results)))
-            failed = skipped = 0
-            for result in results:
-                made = xml.SubElement(suite, "testcase", classname=f"contract.{area}", name=result.case.id)
-                if result.outcome == "passed":
-                    continue
-                if result in self.failed and result.case.requirement == "must":
-                    failed += 1
-                    expected = result.failure.expected if result.failure else result.case.what
-                    xml.SubElement(made, "failure", message=_plain(expected)).text = _plain(_told(result))
-                else:
-                    skipped += 1
-                    xml.SubElement(made, "skipped", message=_plain(result.why or _told(result)))
-            suite.set("failures", str(failed))
-            suite.set("skipped", str(skipped))
+    def verdict(self) -> str:
+        told = [f"{counted} {name}" for name, counted in self.counted_findings().items() if counted]
         if self.stale:
-            suite = xml.SubElement(root, "testsuite", name="baseline", tests=str(len(self.stale)))
-            suite.set("failures", str(len(self.stale)))
-            for name in self.stale:
-                made = xml.SubElement(suite, "testcase", classname="contract.baseline", name=name)
-                xml.SubElement(made, "failure", message="in the baseline, and not a failure any more")
-        return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, encoding="unicode") + "\n"
+            told.append(some(len(self.stale), "stale entry of the baseline", "stale entries of the baseline"))
+        if not self.holds:
+            return f"The contract is not kept. Findings: {', '.join(told)}."
+        known = f", but for {self.expected_failures} of the baseline" if self.expected_failures else ""
+        return f"All musts hold{known}." + (f" Findings: {', '.join(told)}." if told else "")
+
+    def counted_findings(self) -> dict[str, int]:
+        counts = Counter(one.severity for one in self.findings)
+        return {name: counts[name] for name in SEVERITIES}
 
 
-def _told(result: Result) -> str:
-    lines = [f"{result.outcome.upper()}  {result.case.id}  ({result.case.requirement}; {result.case.source})"]
-    lines.append(f"  {result.case.what}")
-    if result.failure is not None:
-        lines.append(f"  request   {result.failure.request}")
-        lines.append(f"  expected  {result.failure.expected}")
-        lines.append(f"  seen      {result.failure.seen}")
-    return "\n".join(lines)
+def _told(finding: Finding) -> str:
+    """One cause in a few lines, however many cases it has."""
+    harm = next((f", {one.case.harm}" for one in finding.failed if one.harms), "")
+    name = finding.severity.upper() if finding.severity != "critical" else f"CRITICAL{harm}"
+    lines = [f"{name}  {finding.title}"]
+    failure, first = finding.failure, finding.results[0]
+    if len(finding.results) == 1:
+        lines.append(f"  {first.case.what}")
+    if failure is not None:
+        lines.append(f"  request   {failure.request}")
+        lines.append(f"  expected  {failure.expected}")
+        lines.append(f"  seen      {failure.seen}")
+    if finding.failed:
+        lines.append(f"  failed    {_named(finding.failed)}")
+    if finding.blocked:
+        lines.append(f"  not tried {_named(finding.blocked)}")
+    lines.append(f"  source    {first.case.source}{f': {first.case.why}' if first.case.why else ''}")
+    if fix := fix_of(finding):
+        lines.append(f"  fix       {fix}")
+    return "\n".join(line if len(line) <= LONGEST else f"{line[:LONGEST]}…" for line in lines)
+
+
+def _named(results: list[Result]) -> str:
+    musts = sum(one.case.requirement == "must" for one in results)
+    split = f"{some(musts, 'must', 'musts')}, {some(len(results) - musts, 'should', 'shoulds')}"
+    names = ", ".join(one.case.id for one in results[:NAMED])
+    if len(results) == 1:
+        return f"{names} ({results[0].case.requirement})"
+    more = f" and {len(results) - NAMED} more" if len(results) > NAMED else ""
+    return f"{len(results)} cases ({split}): {names}{more}"
 
 
 def _table(results: list[Result]) -> list[str]:
-    areas = [*_by_area(results).items(), ("all", results)]
+    areas = [*by_area(results).items(), ("all", results)]
+    areas += [(f"  {kind}s", [one for one in results if one.case.requirement == kind]) for kind in ("must", "should")]
     width = max(len(area) for area, _ in areas) + 2
-    lines = [f"{'':{width}}{'passed':>8}{'failed':>8}{'not supported':>16}"]
-    for area, some in areas:
-        counts = Counter(result.outcome for result in some)
-        lines.append(f"{area:{width}}{counts['passed']:>8}{counts['failed']:>8}{counts['not supported']:>16}")
+    lines = [f"{'':{width}}{'passed':>8}{'failed':>8}{'not tested':>12}{'not supported':>15}"]
+    for area, those in areas:
+        counts = Counter(one.outcome for one in those)
+        lines.append(
+            f"{area:{width}}{counts['passed']:>8}{counts['failed']:>8}{counts['not tested']:>12}"
+            f"{counts['not supported']:>15}"
+        )
     return lines
 
 
-def _some(number: int, one: str, more: str) -> str:
+def some(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
 
 
-def _by_area(results: list[Result]) -> dict[str, list[Result]]:
+def by_area(results: list[Result]) -> dict[str, list[Result]]:
     areas = dict.fromkeys(sorted(result.case.area for result in results))
     return {area: [result for result in results if result.case.area == area] for area in areas}
-
-
-def _plain(text: str) -> str:
-    """XML has no place for control characters, however they are written."""
-    return CONTROL.sub(lambda found: found.group() if found.group() == "\n" else "?", text)
-
-
-def unchecked(target: str, problem: str, *, as_json: bool) -> str:
-    """What is said of a target of which nothing could be checked."""
-    if as_json:
-        return (
-            json.dumps({"target": target, "holds": False, "problem": problem, "cases": []}, ensure_ascii=False) + "\n"
-        )
-    return f"{problem}.\nNo case was run, so nothing is known of the contract here.\n"

@@ -62,6 +62,7 @@ class Session(Protocol):
 
     version: str | None
     setup_seconds: float
+    server: JsonObject
 
     async def open(self) -> None:
         """Raises: NoAnswer."""
@@ -99,6 +100,7 @@ async def opened(session: Session, wanted: str | None) -> str:
                 raise
         else:
             if known.result is not None:
+                session.server = server_of(known.result)
                 return MODERN
             if wanted == MODERN:
                 raise NoAnswer(f"server/discover should tell of the server, and was answered with {known.told()}")
@@ -108,7 +110,14 @@ async def opened(session: Session, wanted: str | None) -> str:
     agreed = (answer.result or {}).get("protocolVersion")
     if not isinstance(agreed, str):
         raise NoAnswer(f"initialize should agree on a revision, and was answered with {answer.told()}")
+    session.server = server_of(answer.result or {})
     return agreed
+
+
+def server_of(result: JsonObject) -> JsonObject:
+    """What a server says of itself: its name and version."""
+    told = result.get("serverInfo") or result.get("_meta", {}).get(f"{_PREFIX}serverInfo")
+    return told if isinstance(told, dict) else {}
 
 
 def reply_of(message: Any, progress: list[JsonObject], token: str) -> Reply:
@@ -144,6 +153,7 @@ class HttpSession:
     wanted: str | None = None
     version: str | None = None
     setup_seconds: float = SETUP_SECONDS
+    server: JsonObject = field(default_factory=dict)
     _id: str | None = None
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 

@@ -9,25 +9,31 @@ from urllib.parse import quote
 import httpx
 
 from contract.case import Dialect, Request
+from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
-from contract.outcome import NoBrain, Unchecked
-from contract.words import shown
+from contract.names import own_name
+from contract.outcome import Blocked, Cause, Unchecked
 
 SETUP_SECONDS: Final = 15.0
+CREATE: Final = "POST /v1/brains"
 
 
 @dataclass
 class HttpTarget:
-    """A platform behind a URL."""
+    """A platform behind a URL. With `brain`, the run plays in that brain and makes none."""
 
     url: str
     client: httpx.AsyncClient
     token: str | None = None
     page: str | None = None
     seconds: float = 30.0
+    brain: str | None = None
     dialect: Dialect = "platform"
     brains: list[str] = field(default_factory=list)
+    there_before: set[str] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
+    capabilities: dict[str, str] = field(default_factory=dict)
+    server: str = ""
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
@@ -37,10 +43,15 @@ class HttpTarget:
     @property
     def leftovers(self) -> list[str]:
         """What the run leaves behind, in sentences."""
-        return [f"Brains that could not be deleted: {', '.join(self.left)}"] if self.left else []
+        if not self.left:
+            made = "" if self.brain else f" The run made {len(self.brains)} brains, and deleted them."
+            return [f"Left behind: nothing.{made}"]
+        what = "documents in your brain" if self.brain else "brains that could not be deleted"
+        named = f"{', '.join(self.left[:5])}{' …' if len(self.left) > 5 else ''}"
+        return [f"Left behind: {len(self.left)} {what}: {named}. `contract clean` tries again."]
 
-    def facts(self) -> dict[str, str]:
-        return {"target": self.url, "dialect": self.dialect}
+    def facts(self) -> dict[str, Any]:
+        return {"target": self.url, "dialect": self.dialect, "server": {"name": self.server} if self.server else {}}
 
     async def send(self, request: Request, began: asyncio.Event | None = None) -> Answer:
         """Raises: NoAnswer."""
@@ -49,7 +60,7 @@ class HttpTarget:
     async def recognise(self) -> None:
         """Find the dialect by how brains are listed; where there are none, by how they are made.
 
-        Raises: NoBrain, Unchecked.
+        Raises: Blocked, Unchecked.
         """
         listed = await self._first_answer()
         if listed.status in (401, 403):
@@ -58,8 +69,8 @@ class HttpTarget:
             raise Unchecked(
                 f"{self.url} is no platform: GET /v1/brains should list brains, and answered {listed.told()}"
             )
-        items = listed.json().get("items")
-        known = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        self.server = listed.headers.get("server", "")
+        known = brains_in(listed)
         if any("brainId" in item and "id" not in item for item in known):
             self.dialect = "daemon"
         elif not known:
@@ -71,18 +82,20 @@ class HttpTarget:
     async def make_brain(self, purpose: str) -> str:
         """A new brain, deleted at the end of the run.
 
-        Raises: NoBrain.
+        Raises: Blocked.
         """
-        slug = f"contract-{purpose}-{self.run}"
+        if self.brain is not None:
+            raise Blocked(Cause(f"it needs a brain of its own, and --brain {self.brain} says to make none", False))
+        slug = own_name(self.run, purpose)
         body = (
             {"brainId": slug, "description": "A run of the contract"}
             if self.dialect == "daemon"
-            else {"name": f"Contract {purpose} {self.run}", "slug": slug, "visibility": "private"}
+            else {"name": f"Contract {self.run} {purpose}", "slug": slug, "visibility": "private"}
         )
         answer = await self._setup(Request(method="POST", path="/v1/brains", json=body))
         brain = self.remember(answer) if answer.status in (200, 201) else None
         if brain is None:
-            raise NoBrain(f"no brain could be made: POST /v1/brains {shown(body)} answered {answer.told()}")
+            raise Blocked(fault_of(CREATE, answer.told()))
         return brain
 
     def remember(self, answer: Answer) -> str | None:
@@ -95,11 +108,14 @@ class HttpTarget:
         return brain
 
     async def clean_up(self) -> None:
-        """Delete the brains of the run; those that stay are named in `left`."""
-        await asyncio.gather(*(self._delete(brain) for brain in self.brains))
+        """Delete the brains of the run, or its documents in a brain that was given; what stays is named in `left`."""
+        if self.brain is not None:
+            new = [path for path in await self.paths(self.brain) if path not in self.there_before]
+            self.left += await self.delete_documents(self.brain, new, own_name(self.run, ""))
+        await asyncio.gather(*(self.delete(brain) for brain in self.brains))
         self.left.sort()
 
-    async def _delete(self, brain: str) -> None:
+    async def delete(self, brain: str) -> bool:
         request = Request(
             method="DELETE", path=f"/v1/brains/{quote(brain, safe='')}", headers={"x-confirm-delete": "yes"}
         )
@@ -109,6 +125,43 @@ class HttpTarget:
             gone = False
         if not gone:
             self.left.append(brain)
+        return gone
+
+    async def paths(self, brain: str) -> list[str]:
+        """Where every document of a brain is."""
+        query = {"recursive": "true", "include_generated": "true"}
+        request = Request(method="GET", path=f"/v1/brains/{quote(brain, safe='')}/documents", query=query)
+        try:
+            body = (await self.send(request)).json()
+        except NoAnswer:
+            return []
+        items = body.get("items") if isinstance(body, dict) else None
+        files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
+        return [str(one.get("path")) for one in files]
+
+    async def delete_documents(self, brain: str, paths: list[str], ours: str) -> list[str]:
+        """Delete what has a name of ours; the paths that stay, because they have none or cannot be deleted."""
+        stay = []
+        for path in paths:
+            request = Request(
+                method="DELETE", path=f"/v1/brains/{quote(brain, safe='')}/documents", query={"path": path}
+            )
+            try:
+                gone = ours in path and (await self.send(request)).status in (200, 202, 204, 404)
+            except NoAnswer:
+                gone = False
+            if not gone:
+                stay.append(path)
+        return stay
+
+    async def all_brains(self) -> list[str]:
+        """What every brain is called: its slug where it has one, else its id.
+
+        Raises: NoAnswer.
+        """
+        key = "brainId" if self.dialect == "daemon" else "slug"
+        listed = brains_in(await self.send(Request(method="GET", path="/v1/brains")))
+        return [str(item.get(key) or item.get("id")) for item in listed]
 
     async def _first_answer(self) -> Answer:
         request = Request(method="GET", path="/v1/brains")
@@ -123,7 +176,14 @@ class HttpTarget:
         try:
             return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
         except NoAnswer as error:
-            raise NoBrain(f"{request.method} {request.path}: {error}") from error
+            subject = f"{request.method} {request.path}"
+            raise Blocked(silence_of(str(error)) if error.dead else fault_of(subject, str(error))) from error
+
+
+def brains_in(listed: Answer) -> list[dict[str, Any]]:
+    body = listed.json()
+    items = body.get("items") if isinstance(body, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def client_for(url: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:

@@ -104,6 +104,17 @@ def conformance_table() -> str:
     return "\n".join([*rows, "", f"With `@modelcontextprotocol/conformance` {record['suite']}."])
 
 
+def contract_runs_table() -> str:
+    """The contract on what can be run here, as last recorded."""
+    record = json.loads((ROOT / "tests" / "peers" / "contract_table.json").read_text(encoding="utf-8"))
+    rows = ["| What | Version | Command | Speaks | Musts | Shoulds | Not tried | Date |", "|---" * 8 + "|"]
+    for one in record:
+        musts, shoulds = (f"{passed} of {tried}" for passed, tried in (one["musts"], one["shoulds"]))
+        cells = [one["what"], one["version"], f"`{one['command']}`", one["speaks"], musts, shoulds, one["untested"]]
+        rows.append(f"| {' | '.join(map(str, cells))} | {one['date']} |")
+    return "\n".join(rows)
+
+
 def speed_table() -> str:
     """The budgets as they were last measured, with the machine and the date; `bench/RESULTS.md` has the rest."""
     page = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
@@ -126,6 +137,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "surfaces": surfaces_table,
     "routes": routes_table,
     "conformance": conformance_table,
+    "contract runs": contract_runs_table,
     "side by side": side_by_side_table,
     "speed": speed_table,
     "seeds": totals_table,

@@ -65,6 +65,7 @@ def endpoints(*, with_fetch: bool) -> dict[str, dict[str, Endpoint]]:
         f"{BRAIN}/documents/batch-ops": {"POST": in_brain(documents.batch_documents)},
         f"{BRAIN}/documents/ingest/file": {"POST": in_brain(ingest.ingest_file)},
         f"{BRAIN}/search": {"GET": in_brain(search.search_brain)},
+        f"{BRAIN}/recall": {"POST": in_brain(sessions.recall_anywhere)},
         f"{BRAIN}/ask": {"POST": in_brain(ask.ask)},
         f"{BRAIN}/events": {"GET": in_brain(events.events)},
         SESSION: {"GET": in_brain(sessions.get_session)},

@@ -54,11 +54,12 @@ class BrokenSession:
         self._session = session
         self._act = act
         self.version: str | None = None
+        self.server: JsonObject = {}
         self.setup_seconds = session.setup_seconds
 
     async def open(self) -> None:
         await self._session.open()
-        self.version = self._session.version
+        self.version, self.server = self._session.version, self._session.server
 
     async def ask(self, method: str, params: JsonObject, seconds: float) -> Reply:
         async def forward(asked: Asked) -> Reply:

@@ -162,6 +162,11 @@ PEERS = [
         _changes(lambda told: {k: v for k, v in told.items() if k != "reason"}),
         "batch-reason",
     ),
+    peer(
+        "paths are told in ASCII",
+        _changes(lambda told: {**told, "path": told["path"].encode("ascii", "replace").decode()}),
+        "a-path-of-other-scripts",
+    ),
     peer("changes come backwards", _backwards, "order"),
     peer("everyone hears of every brain", _of_all_brains, "another-brain"),
     peer("what was before is told too", _of_old, "before", "put-again"),

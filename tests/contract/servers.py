@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -27,15 +28,22 @@ def check_calls(
     folder: Path | None = None,
     broken: Callable[[Session], Session] = lambda session: session,
     seconds: float = 30,
+    brain: str | None = None,
+    anywhere: bool | None = None,
 ) -> Run[McpTarget]:
-    """A run against a server behind a URL."""
+    """A run against a server behind a URL; only the memory tools can be told which brain is meant."""
 
     async def checked() -> Run[McpTarget]:
         async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
             session = broken(HttpSession(url, client, HEADERS, wire))
-            return await run_calls(McpTarget(url, session, page, folder, seconds), cases)
+            target = McpTarget(url, session, page, folder, seconds, brain, _anywhere(url, anywhere))
+            return await run_calls(target, cases)
 
     return asyncio.run(checked())
+
+
+def _anywhere(url: str, said: bool | None) -> bool:
+    return urlsplit(url).path not in ("", "/", "/mcp", "/memory/mcp") if said is None else said
 
 
 def check_command(
@@ -50,7 +58,9 @@ def check_command(
     """A run against a server that is a command."""
 
     async def checked() -> Run[McpTarget]:
-        return await run_calls(McpTarget(command, PipeSession(command, wire), page, folder, seconds), cases)
+        session = PipeSession(command, wire)
+        target = McpTarget(command, session, page, folder, seconds, anywhere="--surface memory" not in command)
+        return await run_calls(target, cases)
 
     return asyncio.run(checked())
 

@@ -31,6 +31,9 @@ class Echo:
     version: str | None = None
     setup_seconds = 1.0
 
+    def __init__(self) -> None:
+        self.server: JsonObject = {}
+
     async def open(self) -> None:
         self.version = "2026-07-28"
 

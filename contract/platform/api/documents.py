@@ -43,7 +43,7 @@ async def create_document(request: Request, brain: Brain) -> Response:
 def _draft(fields: Fields) -> Draft:
     content = fields.text("content", 1, CREATE_LIMIT)
     metadata = fields.metadata()
-    title = fields.optional_text("title", 1, names.TITLE_LIMIT) or markdown.title_of(content, otherwise="Untitled")
+    title = fields.optional_text("title", 0, names.TITLE_LIMIT) or markdown.title_of(content, otherwise="Untitled")
     if fields.get("path") is None:
         digest = names.digest(content, title, metadata)[:12]
         path = f"memory/global/{names.slug(title, 'note')}-{digest}.md"

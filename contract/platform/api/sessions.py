@@ -104,15 +104,27 @@ async def close_session(request: Request, brain: Brain) -> Response:
 
 
 async def recall(request: Request, brain: Brain) -> Response:
-    session_id = _session_id(request)
+    return await _recalled(request, brain, await body.fields(request), _session_id(request))
+
+
+async def recall_anywhere(request: Request, brain: Brain) -> Response:
+    """The same where clients name the session in the body, or none: some know no other route."""
     fields = await body.fields(request)
+    session = fields.optional_text("session_id", 0, 256)
+    return await _recalled(request, brain, fields, names.session_id(session) if session else None)
+
+
+async def _recalled(request: Request, brain: Brain, fields: Fields, session_id: str | None) -> Response:
     query = fields.text("query", 1, QUERY_LIMIT)
     top_k = fields.integer("top_k", 1, 50, default=10)
     folders = folders_of(fields)
     platform = platform_of(request)
 
     def answered() -> Response:
-        found = platform.store.sessions.recall(brain, session_id, query, top_k, folders)
+        if session_id is None:
+            found = platform.store.search(brain, query, top_k, folders=folders)
+        else:
+            found = platform.store.sessions.recall(brain, session_id, query, top_k, folders)
         answer = {"chunks": found.records(brain), "method": found.method, "session_id": session_id}
         return JSONResponse({**answer, "brain_id": brain.id, "live": True})
 

@@ -103,7 +103,7 @@ def test_a_title_given_is_the_title(client: httpx.Client, brain: str) -> None:
         {},
         {"content": ""},
         {"content": 5},
-        {"content": "x", "title": ""},
+        {"content": "x", "title": 7},
         {"content": "x", "title": "t" * 513},
         {"content": "x", "source": "rumour"},
         {"content": "x", "metadata": []},

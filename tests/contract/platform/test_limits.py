@@ -72,6 +72,7 @@ def test_a_created_document_may_fill_32_mebibytes_of_json(client: httpx.Client, 
     [
         ("/ask", {}, "query", 8192),
         ("/sessions/s/recall", {}, "query", 8192),
+        ("/recall", {}, "query", 8192),
         ("/sessions/s/messages", {"role": "user"}, "content", 1_000_000),
     ],
 )

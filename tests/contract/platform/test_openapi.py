@@ -59,6 +59,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, specificatio
         ("list_messages", "GET", f"{BRAIN}/sessions/s/messages", {}),
         ("get_session", "GET", f"{BRAIN}/sessions/s", {}),
         ("recall", "POST", f"{BRAIN}/sessions/s/recall", {"json": {"query": "words"}}),
+        ("recall_in_brain", "POST", f"{BRAIN}/recall", {"json": {"query": "words"}}),
         ("close_session", "POST", f"{BRAIN}/sessions/s/close", {"json": {}}),
         ("consolidate", "POST", f"{BRAIN}/consolidate", {"json": {}}),
         ("compile", "POST", f"{BRAIN}/compile", {"json": {}}),

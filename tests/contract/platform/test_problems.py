@@ -97,6 +97,7 @@ def test_a_known_path_with_another_method_names_its_methods(
         ("POST", "/sessions/s/messages"),
         ("POST", "/sessions/s/close"),
         ("POST", "/sessions/s/recall"),
+        ("POST", "/recall"),
         ("POST", "/consolidate"),
         ("POST", "/compile"),
     ],

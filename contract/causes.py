@@ -1,0 +1,148 @@
+"""Which failures have one cause: so that it is told once, however many cases it fails or blocks."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias
+
+import yaml
+
+from contract.case import CASES, LOADER
+from contract.outcome import Cause, Failure, Result
+from contract.words import cut
+
+# The subject of requests that nobody answered.
+SILENCE: Final = "no answer"
+Severity: TypeAlias = Literal["critical", "must", "should"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "must", "should")
+# What is different in each request, and is no cause: names of a run, ids, quoted values, numbers.
+_DIFFERENT: Final = re.compile(r"contract-[0-9a-f]{8}-[\w-]*|\b[a-z]{2,4}_[0-9a-f]{8,}\b|\b[0-9a-f-]{12,}\b|\d+")
+# How servers say that nobody gave them a language model.
+_NO_MODEL: Final = re.compile(
+    r"\bno (?:llm|language model|model|provider|api key)\b|\b(?:llm|model|provider|api key)[^.]{0,40}"
+    r"\b(?:not (?:configured|set|available)|is (?:missing|required)|unconfigured)\b"
+    r"|\b(?:requires?|needs?) (?:a |an )?(?:configured )?(?:llm|language model|model|provider)\b|_PROVIDER not set",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Finding:
+    """One thing that is wrong, with the cases that show it and those that could not be tried for it."""
+
+    title: str
+    failed: list[Result] = field(default_factory=list)
+    blocked: list[Result] = field(default_factory=list)
+
+    @property
+    def results(self) -> list[Result]:
+        return [*self.failed, *self.blocked]
+
+    @property
+    def severity(self) -> Severity:
+        """The worst of its cases; what harms is critical only where it was seen, and not where it was not tried."""
+        if any(one.harms for one in self.failed):
+            return "critical"
+        return "must" if any(one.case.requirement == "must" for one in self.results) else "should"
+
+    @property
+    def failure(self) -> Failure | None:
+        worst = sorted(self.failed, key=lambda one: (not one.harms, one.case.requirement))
+        return worst[0].failure if worst else None
+
+
+def says_no_model(text: str) -> bool:
+    return _NO_MODEL.search(text) is not None
+
+
+def same(text: str) -> str:
+    """The text without what is different in each request."""
+    return cut(_DIFFERENT.sub("…", text), 160)
+
+
+def fault_of(subject: str, error: str) -> Cause:
+    """The cause of cases that need what does not work."""
+    return Cause(f"{subject} fails: {cut(error, 160)}", True, subject, error)
+
+
+def silence_of(error: str) -> Cause:
+    """The cause of cases that were not sent any more."""
+    return Cause(f"{SILENCE}: {cut(error, 160)}", True, SILENCE, error)
+
+
+def findings_of(results: Iterable[Result]) -> list[Finding]:
+    """What is wrong, each once, the worst and the most far-reaching first."""
+    found: dict[tuple[str, str], Finding] = {}
+    for result in sorted(results, key=_clearest):
+        if not result.is_wrong:
+            continue
+        finding = found.setdefault(_key(result), Finding(_title(result)))
+        (finding.failed if result.outcome == "failed" else finding.blocked).append(result)
+    return sorted(found.values(), key=lambda one: (SEVERITIES.index(one.severity), -len(one.results)))
+
+
+def _clearest(result: Result) -> tuple[bool, bool, str]:
+    """What failed, and should have succeeded, names a cause best."""
+    is_refused = result.failure is not None and result.failure.refused
+    return (not is_refused, result.outcome != "failed", result.case.id)
+
+
+def _key(result: Result) -> tuple[str, str]:
+    if result.cause is not None:
+        return (result.cause.subject, same(result.cause.error or result.cause.sentence))
+    failure = result.failure
+    if failure is None or not failure.subject:
+        return ("", result.case.id)
+    if failure.harms:
+        # What is critical is told for itself: nobody should find it in a list.
+        return (failure.subject, result.case.id)
+    return (failure.subject, same(failure.error or failure.expected))
+
+
+def _title(result: Result) -> str:
+    if result.cause is not None:
+        return result.cause.sentence
+    failure = result.failure
+    if failure is None or not failure.subject:
+        return result.case.what
+    if failure.subject == SILENCE:
+        return f"{SILENCE}: {failure.error}"
+    if failure.error and failure.refused and not failure.harms:
+        return f"{failure.subject} fails: {cut(failure.error, 160)}"
+    return f"{failure.subject}: {cut(failure.expected, 200)}"
+
+
+# --- what a case is about, and what it only needs
+
+
+def route_of(method: str, path: str) -> str:
+    """A request without its names, as `POST /v1/brains/{brain}/search`."""
+    parts = path.partition("?")[0].split("/")
+    if parts[1:3] == ["v1", "brains"] and len(parts) > 3:
+        parts[3] = "{brain}"
+        if parts[4:5] == ["sessions"] and len(parts) > 5:
+            parts[5] = "{session}"
+    return f"{method} {'/'.join(parts)}"
+
+
+def own_route(source: str) -> str | None:
+    """The route that a case is about, by its source; nothing if it is about more than one."""
+    if source.startswith("openapi "):
+        return _operations().get(source.removeprefix("openapi "))
+    if source.startswith("memory serve, "):
+        method, _, path = source.removeprefix("memory serve, ").partition(" ")
+        return route_of(method, path if path.startswith("/") else f"/v1/brains/x/{path}")
+    return None
+
+
+@cache
+def _operations() -> dict[str, str]:
+    text = (CASES.parent / "openapi.yaml").read_text(encoding="utf-8")
+    paths: dict[str, dict[str, Any]] = yaml.load(text, LOADER)["paths"]
+    return {
+        one["operationId"]: route_of(method.upper(), path)
+        for path, methods in paths.items()
+        for method, one in methods.items()
+        if isinstance(one, dict) and "operationId" in one
+    }

@@ -1,0 +1,57 @@
+"""Tells of the cases themselves: which there are, and what one demands."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from contract.case import CASES, Case
+from contract.parts import Head
+from contract.sources import where_of
+
+
+def table_of(cases: Sequence[Head]) -> str:
+    """One line for each: id, requirement, and what holds."""
+    if not cases:
+        return "No case is so.\n"
+    width = max(len(one.id) for one in cases)
+    rows = [f"{one.id:{width}}  {_level(one):8}  {one.what}" for one in cases]
+    return "\n".join([*rows, f"{len(cases)} cases."]) + "\n"
+
+
+def _level(case: Head) -> str:
+    return "critical" if case.harm else case.requirement
+
+
+_TRIES: Final = {
+    "traversal": "It tries to climb out of a brain.",
+    "injection": "It tries to inject.",
+    "sizes": "It sends a large body.",
+}
+
+
+def explained(case: Head) -> str:
+    """What a case demands, where that is demanded, what it needs, and its steps."""
+    lines = [case.id, f"  {case.what}", ""]
+    level = "must: without it, the contract is not kept" if case.requirement == "must" else "should"
+    lines.append(f"requirement  {level}{f'; critical, because a failure is a(n) {case.harm}' if case.harm else ''}")
+    lines.append(f"source       {case.source}: {where_of(case.source)}")
+    if case.why:
+        lines.append(f"why          {case.why}")
+    lines += [f"needs        {one}" for one in _needs(case)]
+    if case.tries:
+        lines.append(f"beware       {_TRIES[case.tries]}")
+    lines += ["", (CASES / f"{case.id}.yaml").read_text(encoding="utf-8").partition("steps:\n")[2].rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+def _needs(case: Any) -> list[str]:
+    brains = {"shared": "the brain of the run", "own": "a brain of its own", "none": "no brain"}
+    needs = [brains[case.brain]]
+    if case.needs:
+        needs.append(f"a {case.needs} (--{case.needs})")
+    if isinstance(case, Case):
+        needs.append("either dialect" if case.dialect == "both" else f"the {case.dialect} dialect")
+    elif case.tools:
+        needs.append(f"the tools {', '.join(sorted(case.tools))}")
+    if case.optional:
+        needs.append("what it is about may be missing: then it is not supported")
+    return needs

@@ -1,0 +1,165 @@
+"""Awkward servers come to no harm, and are told of one cause once."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from contract import case
+from contract.command import main
+from contract.outcome import Run, Unchecked
+from contract.report import Report
+from tests.broken import awkward
+from tests.broken.calls import Act, BrokenSession, answers
+from tests.contract.servers import check_calls
+from tests.contract.targets import reference_app
+from tests.contract.test_call_cases import new_brain
+from tests.served import Served, listening, serving
+
+pytestmark = pytest.mark.not_quick
+# Enough of each kind: what writes, what needs a brain of its own, what needs a model.
+SOME = case.selected(
+    case.load_calls(),
+    ["mcp/memory/remember", "mcp/memory/create_brain", "mcp/memory/ask", "mcp/memory/consolidate", "mcp/memory/search"],
+    ["sizes"],
+)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with (
+        reference_app(token=None) as app,
+        listening(app) as platform,
+        serving(tmp_path_factory.mktemp("data"), None, upstream_url=platform) as served,
+    ):
+        asyncio.run(new_brain(served, "The owner's"))
+        yield served
+
+
+def checked(gateway: Served, act: Act, cases: list[Any] = SOME, **more: Any) -> Run[Any]:
+    return check_calls(f"{gateway.url}/mcp", cases, broken=lambda session: BrokenSession(session, act), **more)
+
+
+def holdings(gateway: Served) -> dict[str, list[str]]:
+    """The paths in every brain that no run made."""
+    with httpx.Client(base_url=gateway.upstream_url or "", trust_env=False) as client:
+        brains = [one for one in client.get("/v1/brains").json()["items"] if not one["slug"].startswith("contract-")]
+        query = {"recursive": "true", "include_generated": "true"}
+        listed = {one["slug"]: client.get(f"/v1/brains/{one['id']}/documents", params=query).json() for one in brains}
+    return {slug: sorted(one["path"] for one in told["items"]) for slug, told in listed.items()}
+
+
+STOPPED = {
+    "schemas without properties": (awkward.SCHEMAS_SAY_NOTHING, "does not show how to name a brain: the schema of"),
+    "no tool to make a brain": (awkward.NO_CREATE, "has no memory_create_brain, so the run has no brain of its own"),
+    "brains are ignored": (awkward.IGNORES_BRAIN, "seems to ignore which brain is named: memory_search in a brain"),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_run_stops_before_the_first_write_where_it_cannot_say_which_brain_is_meant(
+    gateway: Served, name: str
+) -> None:
+    act, sentence = STOPPED[name]
+    before = holdings(gateway)
+    with pytest.raises(Unchecked, match=f"nothing was written, because .* {sentence}") as told:
+        checked(gateway, act)
+    assert "--anywhere" in str(told.value)
+    assert holdings(gateway) == before
+
+
+def test_a_vocabulary_without_brains_is_not_written_to_unasked(gateway: Served) -> None:
+    before = holdings(gateway)
+    with pytest.raises(Unchecked, match="has tools that name no brain"):
+        check_calls(f"{gateway.url}/kv/mcp", case.load_calls(), anywhere=False)
+    assert holdings(gateway) == before
+    reading = case.selected(case.load_calls(), ["mcp/kv/*/definition"])
+    assert {one.outcome for one in check_calls(f"{gateway.url}/kv/mcp", reading, anywhere=False).results} == {"passed"}
+
+
+def test_a_brain_that_is_given_is_named_in_every_call_and_no_other_is_made(gateway: Served) -> None:
+    given = asyncio.run(new_brain(gateway, "Given"))
+    before = holdings(gateway)
+    with httpx.Client(base_url=gateway.upstream_url or "", trust_env=False) as client:
+        brains = len(client.get("/v1/brains").json()["items"])
+        done = checked(gateway, awkward.SCHEMAS_SAY_NOTHING, brain=given)
+        assert len(client.get("/v1/brains").json()["items"]) == brains
+    after = holdings(gateway)
+    assert {slug: paths for slug, paths in after.items() if slug != "given"} == {
+        slug: paths for slug, paths in before.items() if slug != "given"
+    }
+    assert len(after["given"]) > len(before["given"])
+    assert f"writes left in your brain {given}" in done.target.leftovers[0]
+    assert any("says to make none" in one.why for one in done.results if one.outcome == "not tested")
+
+
+def test_what_a_run_makes_has_its_name(gateway: Served) -> None:
+    before = holdings(gateway)
+    done = checked(gateway, awkward.both())
+    assert holdings(gateway) == before
+    assert [name for name in done.target.left if not name.startswith(f"contract-{done.target.run}-")] == []
+    assert f"Left behind: {len(done.target.left)} brains" in Report(done).text()
+
+
+CAUSES = {
+    "no brain can be made": (awkward.CREATE_FAILS, "memory_create_brain fails: internal_error: the disk of brain", 1),
+    "nothing can be remembered": (awkward.REMEMBER_FAILS, "memory_remember fails: internal_error: the store is", 1),
+    "it dies in the middle": (awkward.dies_after(20), "no answer: the command ended with status 137", 1),
+    "it hangs": (awkward.hangs(), "nothing was written, because memory_search of", 0),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_one_cause_is_one_finding(gateway: Served, name: str) -> None:
+    act, title, findings = CAUSES[name]
+    if not findings:
+        with pytest.raises(Unchecked, match=title):
+            checked(gateway, act)
+        return
+    made = Report(checked(gateway, act))
+    assert [one.title.startswith(title) for one in made.findings] == [True] * findings
+    assert len(made.findings[0].blocked) > 10
+    assert len(made.text().splitlines()) < 40
+    assert not made.holds
+
+
+def test_no_model_is_no_failure(gateway: Served) -> None:
+    made = Report(checked(gateway, awkward.NO_MODEL))
+    assert made.findings == []
+    assert made.holds
+    (why,) = (why for why in made.untested() if "model" in why)
+    assert why == "the server has no model: provider_error: no LLM provider configured"
+    assert made.run.target.capabilities["model"].startswith("none: ")
+
+
+def test_a_tool_that_is_not_listed_is_not_supported(gateway: Served) -> None:
+    made = Report(checked(gateway, awkward.NO_ASK))
+    assert [one.case.id for one in made.failed] == ["mcp/memory/ask/definition"]
+    gaps = [one for one in made.run.results if one.outcome == "not supported"]
+    assert {one.why for one in gaps} == {"the server has no tool memory_ask"}
+
+
+def test_a_schema_is_judged_by_what_it_does_and_a_number_by_its_value(gateway: Served) -> None:
+    act = awkward.both(awkward.SPELLED_OTHERWISE, answers("memory_ask", awkward.progress_in_floats))
+    cases = case.selected(case.load_calls(), ["mcp/memory/*/definition", "mcp/memory/ask/progress*"])
+    done = checked(gateway, act, cases)
+    assert {
+        one.case.id: one.failure for one in done.results if one.outcome == "failed" and "ingest_file" not in one.case.id
+    } == {}
+
+
+def test_a_brain_that_is_made_without_an_id_is_told(gateway: Served) -> None:
+    (first, *_) = Report(checked(gateway, awkward.MAKES_NOTHING)).findings
+    assert first.title.startswith("memory_create_brain fails: it tells no id") or first.failed
+
+
+def test_the_platform_is_clean_after_the_command(gateway: Served) -> None:
+    """Last in this file: all that the runs above left is deleted, and nothing else."""
+    before = holdings(gateway)
+    assert main(["clean", "--http", str(gateway.upstream_url)]) == 0
+    with httpx.Client(base_url=gateway.upstream_url or "", trust_env=False) as client:
+        left = [one["slug"] for one in client.get("/v1/brains").json()["items"]]
+    assert [slug for slug in left if slug.startswith("contract-")] == []
+    assert holdings(gateway) == before
