@@ -52,6 +52,8 @@ PLATFORMS = [
     pytest.param("T", marks=pytest.mark.not_quick),
     *(pytest.param(daemon, marks=pytest.mark.slow) for daemon in ("Y", "G")),
 ]
+# For what differs little from one make of the daemon to the next: by night it is tried on all of them.
+FEW_PLATFORMS = [*PLATFORMS[:2], *(pytest.param(daemon, marks=pytest.mark.nightly) for daemon in ("Y", "G"))]
 # What the language model of the daemons says, whatever it is asked.
 TALK = Script(
     tokens=["The night train ", "to Vienna leaves ", "at 22:10 from platform 9."],

@@ -2,7 +2,9 @@
 
 import json
 import stat
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -85,18 +87,18 @@ def test_backups_are_made_while_the_brain_is_served(home: Path) -> None:
     assert made.name.startswith("brains-20")
 
 
-def test_a_backup_that_fails_is_told_in_the_log_and_tried_again(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backup_that_fails_is_told_in_the_log_and_tried_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed, made = threading.Event(), threading.Event()
+    told = SimpleNamespace(error=lambda *_, **__: failed.set(), info=lambda *_, **__: made.set())
+    monkeypatch.setattr("gateway.app.database_file.log", told)
     monkeypatch.setattr("gateway.app.database_file._LOOK_SECONDS", 0.001)
     (home / "backups").touch()
     backups = DailyBackups(home / "data", home / "backups", 3)
-    while "backup.failed" not in capsys.readouterr().out:
-        pass
+    assert failed.wait(30)
     (home / "backups").unlink()
-    while not list(home.glob("backups/*.sqlite3")):
-        pass
+    assert made.wait(30)
     backups.stop()
+    assert len(list(home.glob("backups/*.sqlite3"))) == 1
 
 
 def test_doctor_tells_of_backups_and_of_a_file_that_is_not_sound(home: Path) -> None:

@@ -13,7 +13,7 @@ from gateway.brain.shelf import Shelf
 from gateway.operations.caller import Call
 from tests.daemons.fake import FakeDaemon, Script
 from tests.gateway.cli.running import run
-from tests.gateway.conftest import DAEMONS, PLATFORMS
+from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS
 from tests.served import listening
 
 pytestmark = [pytest.mark.usefixtures("_logging_as_it_was"), pytest.mark.not_quick]
@@ -22,7 +22,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ANSWER = ["Gyokuro ", "wants ", "sixty degrees."]
 
 
-@pytest.fixture(params=PLATFORMS)
+@pytest.fixture(params=FEW_PLATFORMS)
 def command(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Command]:
     """Runs a command on a platform with one brain."""
     settings = {"BRAINS_DEFAULT_BRAIN": "main"}

@@ -14,7 +14,7 @@ from gateway.brain.shelf import Shelf
 from gateway.operations.caller import Call
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
-from tests.gateway.conftest import DAEMONS
+from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS
 from tests.served import listening
 from tests.tiers import by_tier
 
@@ -45,7 +45,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["embedded", "T", *(pytest.param(make, marks=pytest.mark.slow) for make in ("Y", "G"))])
+@pytest.fixture(params=FEW_PLATFORMS)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
     """The settings of an empty brain elsewhere."""
     settings = {"BRAINS_DEFAULT_BRAIN": "main", "BRAINS_DATA_DIR": str(tmp_path / "elsewhere")}

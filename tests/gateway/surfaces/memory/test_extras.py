@@ -1,5 +1,6 @@
 """The four tools beside the contract: notes are listed, read, corrected and forgotten, on any platform."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +11,11 @@ from fastmcp import Client
 
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
-from tests.gateway.conftest import DAEMONS, PLATFORMS, structured, text_of
+from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS, structured, text_of
 from tests.served import Served, listening, serving
 
 
-@pytest.fixture(params=PLATFORMS)
+@pytest.fixture(params=FEW_PLATFORMS)
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     with ExitStack() as stack:
         settings = {}
@@ -78,8 +79,6 @@ async def test_what_a_tool_forgot_or_changed_the_person_brings_back(served: Serv
         assert (await called(client, "memory_read", path=path))["title"] == "Heat"
         await called(client, "memory_forget", path=path)
     for expected in ("Fifty.", "Sixty degrees."):
-        import asyncio
-
         undone = await asyncio.to_thread(run, tmp_path, "undo", path, **settings)
         assert undone.returncode == 0, undone.stderr
         shown = await asyncio.to_thread(run, tmp_path, "show", path, **settings)
