@@ -107,7 +107,7 @@ def _open_streams(sizes: Sizes, upstream: Contestant, workdir: Path) -> tuple[Ro
         ratio.text(),
         f"≤ {_OPEN} × bare FastMCP's",
         verdict(holds),
-        "" if holds else "an httpx response, its connection and three generators are open besides",
+        "" if holds else "the sources of the answer, an httpx response and its connection are held besides",
     )
     lines = [["gateway", Spread.of(ours).text(0)], ["bare FastMCP", Spread.of(theirs).text(0)]]
     return row, table(["Who", f"KiB of each of {sizes.open_streams} open streams"], lines)

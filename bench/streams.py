@@ -171,8 +171,8 @@ def _progress_row(wire: Wire, together: int, ours: _Relay, theirs: _Relay) -> Ro
     holds = ratio.median >= _NOTIFICATIONS
     cpu, bare_cpu = Spread.of(ours.cpu_us).median, Spread.of(theirs.cpu_us).median
     blame = (
-        f"CPU of one {cpu:.0f} µs, of a bare one {bare_cpu:.0f} µs: each delta is read, "
-        "parsed as an event and as JSON, and timed, before it is sent on; platform and client take their CPU too"
+        f"CPU of one {cpu:.0f} µs, of a bare one {bare_cpu:.0f} µs: each delta is parsed "
+        "as an event and as JSON before it is sent on; platform and client take their CPU too"
     )
     return Row(
         f"progress notifications, {wire.version} wire, {together} stream{'s' if together > 1 else ''}",

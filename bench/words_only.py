@@ -15,6 +15,6 @@ if __name__ == "__main__":
     given = parser.parse_args()
     store = Store.open(given.data_dir)
     try:
-        run_until_stopped(platform_server(store, None, None), listening_socket("127.0.0.1", given.port))
+        run_until_stopped(platform_server(store, None, None), [listening_socket("127.0.0.1", given.port)])
     finally:
         store.close()

@@ -44,7 +44,7 @@ PRIVATE = {
         {"gateway.upstream.wire.connections"},
     ),
     "fastmcp": ({"_mcp_server", "_origin_allowed"}, {"gateway.mcp.sdk", "bench.bare"}),
-    "httpx": ({"_uri_reference"}, {"gateway.upstream.wire.request"}),
+    "httpx": ({"_list", "_uri_reference"}, {"gateway.upstream.wire.request"}),
     "mcp": ({"_handle_request"}, {"gateway.mcp.sdk"}),
 }
 # Private in looks alone: of the standard library, and in its documentation.

@@ -166,9 +166,9 @@ async def _recorded(tape: Tape, tool: SurfaceTool, arguments: dict[str, Any], ca
     incoming = INCOMING.get()
     report = incoming.report
 
-    async def note(progress: int, message: str) -> None:
-        tape.reports.append((progress, message))
-        await report(progress, message)
+    async def note(progress: int, *messages: str) -> None:
+        tape.reports += enumerate(messages, progress)
+        await report(progress, *messages)
 
     incoming.report = note  # type: ignore[method-assign]
     tape.seen = _seen(tool, arguments)

@@ -69,6 +69,12 @@ class Gateway:
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
         self._provider: httpx.AsyncClient | None = None
+        token = settings.upstream_token
+        self._platform = (
+            Endpoint(settings.upstream_url, token.get_secret_value() if token else None)
+            if settings.upstream_url is not None
+            else None
+        )
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
         # Those of one tenant share what is stored; nobody of them may take all the room.
@@ -228,9 +234,8 @@ class Gateway:
             await asyncio.to_thread(self._stop_embedded)
 
     async def _endpoint(self) -> Endpoint:
-        if self._settings.upstream_url is not None:
-            token = self._settings.upstream_token
-            return Endpoint(self._settings.upstream_url, token.get_secret_value() if token else None)
+        if self._platform is not None:
+            return self._platform
         if self._embedded is None:
             self._embedded = asyncio.ensure_future(asyncio.to_thread(self._start_embedded))
         try:

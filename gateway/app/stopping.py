@@ -70,10 +70,10 @@ async def wait_until_answered(surface: Surface, seconds: float) -> None:
     await asyncio.sleep(_FLUSH_SECONDS)
 
 
-def run_until_stopped(server: uvicorn.Server, listening: socket.socket) -> None:
+def run_until_stopped(server: uvicorn.Server, listening: list[socket.socket]) -> None:
     """Serve until a signal. uvicorn repeats the signal once it has drained: that is then a normal end."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
-    server.run(sockets=[listening])
+    server.run(sockets=listening)
 
 
 async def leave_with_parent(parent: int) -> None:

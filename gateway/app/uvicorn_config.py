@@ -1,6 +1,7 @@
 """How uvicorn serves the gateway, in one process or in several."""
 
 import os
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp
 from gateway.http.connection import Connection
 
 _DRAIN_SECONDS: Final = 10
+_TAKEN_IN_A_TURN: Final = 16
 
 
 def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uvicorn.Config:
@@ -27,3 +29,13 @@ def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uv
         server_header=False,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
+
+
+def several_of(listening: socket.socket) -> list[socket.socket]:
+    """The same socket several times, for one process.
+
+    Of each that it has, uvloop takes one connection in a turn of its loop, and in between all who came before are
+    served. Of 64 who come at once, the last would wait for 64 such turns. Worker processes have one each: a process
+    that takes several at a time would leave none for the others.
+    """
+    return [listening, *(listening.dup() for _ in range(_TAKEN_IN_A_TURN - 1 if os.name == "posix" else 0))]

@@ -1,6 +1,6 @@
 """What an answer draws on: nothing of it is passed on before that is known to be the caller's."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from gateway.brain.visibility import View
@@ -12,6 +12,7 @@ from gateway.operations.table import JsonObject
 IDS: Final = ("chunk_id", "document_id")
 # What a platform may tell of each chunk beside the chunks, which are thin by the contract.
 _BESIDE: Final = {"paths": "path", "titles": "title", "updated_at": "updated_at"}
+_NAMING_SOURCES: Final = frozenset({"chunks", "path", *_BESIDE})
 _QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
 _LISTED_AT_MOST: Final = 100
 _NOTHING: Final = "Nothing that you may see answers that."
@@ -37,6 +38,14 @@ class Sources:
         self._view, self._over, self._paths = view, over, paths
         self._known: set[str] | None = None
         self._has_spoken = False
+
+    def is_plain_piece(self, frame: JsonObject) -> bool:
+        """Whether it is a piece of the answer that names no source, for somebody who may see all. Most frames are."""
+        is_plain = (
+            frame["type"] == "answer_delta" and not self._view.is_limited and frame.keys().isdisjoint(_NAMING_SOURCES)
+        )
+        self._has_spoken |= is_plain
+        return is_plain
 
     async def check(self, frame: JsonObject) -> None:
         """That a frame may be passed on.
@@ -81,7 +90,10 @@ class Sources:
         over = set() if live else await self._over(paths, listed)
         if over & set(paths) or any(told and told <= over for told in lines):
             raise NotTheirs
-        self._known = (self._known or set()) | {str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)}
+        if self._view.is_limited:
+            self._known = (self._known or set()) | {
+                str(chunk[key]) for chunk in chunks for key in IDS if chunk.get(key)
+            }
 
     def _is_known(self, frame: JsonObject) -> bool:
         """Whether a frame draws on sources that were told before, where that matters."""
@@ -107,20 +119,21 @@ def _id_of(chunk: JsonObject) -> str:
     return str(next((chunk[key] for key in IDS if chunk.get(key)), ""))
 
 
-async def quote_hits(found: JsonObject) -> AsyncGenerator[JsonObject, None]:
+def quote_hits(found: JsonObject) -> list[JsonObject]:
     """An answer in quotes from a search, for where the platform's own may not be passed on."""
     hits = hits_of(found)
-    yield {"type": "retrieve", "chunks": [_chunk_of(hit) for hit in hits]}
     answer = _QUOTES if hits else _NOTHING
-    yield {"type": "answer_delta", "delta": answer}
+    frames: list[JsonObject] = [
+        {"type": "retrieve", "chunks": [_chunk_of(hit) for hit in hits]},
+        {"type": "answer_delta", "delta": answer},
+    ]
     for hit in hits[:_QUOTED]:
         quote = " ".join(_text_of(hit)[:_QUOTE_LENGTH].split())
         piece = f"\n\n> {quote}"
-        yield {"type": "answer_delta", "delta": piece}
         answer += piece
         place = {"answer_start": len(answer) - len(quote), "answer_end": len(answer)}
-        yield {"type": "citation", **_ids(hit), **place, "quote": quote}
-    yield {"type": "done", "answer": answer, "method": "quotes"}
+        frames += [{"type": "answer_delta", "delta": piece}, {"type": "citation", **_ids(hit), **place, "quote": quote}]
+    return [*frames, {"type": "done", "answer": answer, "method": "quotes"}]
 
 
 def _chunk_of(hit: JsonObject) -> JsonObject:

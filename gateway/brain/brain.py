@@ -279,8 +279,11 @@ class Brain:
         """Whether a brain is among those the platform lists."""
         return bool(going_by((await self._directory.listing(call))["items"], brain))
 
-    async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[JsonObject, None]:
-        """The frames of an answer, in order, `done` last. It draws on nothing that the caller may not see."""
+    async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[list[JsonObject], None]:
+        """The frames of an answer, in order, those together that came together, `done` last.
+
+        It draws on nothing that the caller may not see.
+        """
         with self._limits.hold_answer(call.caller.partition):
             finder = self._finder
             sources = Sources(
@@ -288,14 +291,16 @@ class Brain:
             )
             stream = (await self._serve(call, brain, "ask", {**query, **self.view(call).folders()}))["stream"]
             try:
-                async with stream as frames:
-                    async for frame in frames:
-                        await self._check_frame(call, frame)
-                        await sources.check(frame)
-                        yield frame
+                async with stream:
+                    async for frames in stream:
+                        checked, failure = await self._check_frames(call, sources, frames)
+                        if checked:
+                            yield checked
+                        if failure is not None:
+                            raise failure
+                        del frames, checked
             except NotTheirs:
-                async for frame in quote_hits(await finder.search_instead(call, brain, query)):
-                    yield frame
+                yield quote_hits(await finder.search_instead(call, brain, query))
             except GatewayError as error:
                 raise self._in_same_words(error) from None
 
@@ -332,7 +337,22 @@ class Brain:
             if error.code == "upstream_error":
                 raise Unsure(error, Doubt.ANSWERED) from None
 
-    async def _check_frame(self, call: Call, frame: JsonObject) -> None:
+    async def _check_frames(
+        self, call: Call, sources: Sources, frames: list[JsonObject]
+    ) -> tuple[list[JsonObject], Exception | None]:
+        """Those that may be passed on, and what keeps the next one from that."""
+        checked: list[JsonObject] = []
+        try:
+            for frame in frames:
+                if not sources.is_plain_piece(frame):
+                    await self._check_brain_of(call, frame)
+                    await sources.check(frame)
+                checked.append(frame)
+        except (NotTheirs, GatewayError) as failure:
+            return checked, failure
+        return checked, None
+
+    async def _check_brain_of(self, call: Call, frame: JsonObject) -> None:
         """That what an answer is made from is of the brain that was asked."""
         if frame["type"] == "answer_delta" or call.brain is None:
             return

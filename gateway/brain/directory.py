@@ -1,7 +1,7 @@
 """Which brain a call means, and the brains there are."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.operations import names
@@ -22,8 +22,6 @@ _BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
         for word in ("id", "slug", "ref")
     )
 )
-# A pair: `dict | list` takes twice as long to ask for, and this is asked of every value of every answer.
-_HOLDERS = (dict, list)
 # What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
 _NOT_THE_PLATFORMS = frozenset({"metadata", "front_matter", "frontMatter", "frontmatter"})
 _LISTING = "items"
@@ -196,7 +194,7 @@ class Directory:
         Raises:
             GatewayError: upstream_error.
         """
-        for said in set(_brains_named({key: value for key, value in answer.items() if key != _LISTING})):
+        for said in _brains_named({key: value for key, value in answer.items() if key != _LISTING}):
             if said != asked and not await self._is_known_as(call, asked, said):
                 raise GatewayError("upstream_error", "The platform answered for another brain than it was asked for.")
 
@@ -268,19 +266,24 @@ def _items(answer: JsonObject) -> list[JsonObject]:
     return items
 
 
-def _brains_named(answer: JsonValue) -> Iterator[str]:
+def _brains_named(answer: JsonObject) -> set[str]:
     """Every brain that an answer says something is of, at any depth and in any spelling."""
+    named: set[str] = set()
     held: list[JsonValue] = [answer]
+    # This looks at every value of every answer, so it asks for types alone: what was JSON has no others.
     while held:
         part = held.pop()
-        if isinstance(part, list):
-            held += [inner for inner in part if isinstance(inner, _HOLDERS)]
+        if type(part) is list:
+            held += [inner for inner in part if type(inner) is dict or type(inner) is list]
             continue
-        if not _BRAIN_KEYS.isdisjoint(part):
-            for said in (part[key] for key in part if key in _BRAIN_KEYS):
-                refs = [said.get("id"), said.get("slug")] if isinstance(said, dict) else [said]
-                yield from (str(ref) for ref in refs if ref)
-        held += [v for key, v in part.items() if isinstance(v, _HOLDERS) and key not in _NOT_THE_PLATFORMS]
+        for key, value in part.items():
+            kind = type(value)
+            if key in _BRAIN_KEYS:
+                refs = [value.get("id"), value.get("slug")] if kind is dict else [value]
+                named.update([str(ref) for ref in refs if ref])
+            if (kind is dict or kind is list) and key not in _NOT_THE_PLATFORMS:
+                held.append(value)
+    return named
 
 
 def _is(brain: JsonObject, ref: str) -> bool:

@@ -43,9 +43,12 @@ class Finder:
             found, live = len(hits_of({"hits": answer.get(key)})), answer.pop("live", False)
             answer = view.without_hidden(answer)
             if not live:
-                answer[key] = [hit for hit in answer[key] if not names.is_index(str(hit.get("path")))]
-                ended = await self.ended(call, {str(hit.get("path")) for hit in answer[key]})
-                answer[key] = [hit for hit in answer[key] if str(hit.get("path")) not in ended]
+                paths = [str(hit.get("path")) for hit in answer[key]]
+                over = {path for path in paths if names.is_index(path)}
+                if mortal := {path for path in paths if names.may_end(path)}:
+                    over |= await self.ended(call, mortal)
+                if over:
+                    answer[key] = [hit for path, hit in zip(paths, answer[key], strict=True) if path not in over]
             kept = len(answer[key])
             # A platform that found less than it might has no more to give.
             if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:

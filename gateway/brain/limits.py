@@ -141,6 +141,10 @@ class Limits:
             raise LimitReached(self._allowance.exceeded(what), wait)
         return wait is not None
 
+    @property
+    def are_set(self) -> bool:
+        return self._allowance is not None
+
     def count_call(self, caller: str) -> None:
         """Count a call.
 

@@ -101,7 +101,8 @@ class View:
         if not isinstance(entry, dict):
             return True
         if isinstance(path := entry.get("path"), str) and path:
-            return self.sees(path)
+            # In plain letters, only what has this word in its path can be private.
+            return (not self.is_limited and path.isascii() and "agent" not in path.lower()) or self.sees(path)
         return not self.is_limited or not (path or any(key in entry for key in _OF_A_NOTE))
 
 

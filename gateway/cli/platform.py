@@ -21,6 +21,6 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     listening = listening_socket(host, port)
     say(*welcome.platform(host, port, settings.data_dir, token is not None))
     try:
-        run_until_stopped(platform_server(store, token, own_fetch(settings), language_model(settings)), listening)
+        run_until_stopped(platform_server(store, token, own_fetch(settings), language_model(settings)), [listening])
     finally:
         store.close()

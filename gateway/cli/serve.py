@@ -17,7 +17,7 @@ from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app
 from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
-from gateway.app.uvicorn_config import uvicorn_config
+from gateway.app.uvicorn_config import several_of, uvicorn_config
 from gateway.cli import welcome
 from gateway.cli.prepare import prepare
 from gateway.cli.worker import worker_app
@@ -40,7 +40,7 @@ def serve(settings: Settings, workers: int) -> None:
     listening = passed or listening_socket(settings.host, settings.port)
     say(*welcome.serving(settings), *welcome.no_default(settings, brains))
     if workers == 1:
-        run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), listening)
+        run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), several_of(listening))
         return
     _supervise(settings, workers, listening)
 

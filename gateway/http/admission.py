@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http.auth.access import without_id
-from gateway.http.json_shape import BadShape, JsonShape
+from gateway.http.json_shape import BadShape, JsonShape, check_whole
 from gateway.operations.caller import LOCAL
 from gateway.operations.errors import GatewayError
 
@@ -91,7 +91,7 @@ class _Body:
 
     def __init__(self, admission: Admission, caller: str) -> None:
         self._admission, self._caller = admission, caller
-        self._shape = JsonShape()
+        self._shape: JsonShape | None = None
         self._parts: list[bytes] = []
         self._size = self._counted = 0
         self.is_whole = False
@@ -110,11 +110,11 @@ class _Body:
             if message["type"] != "http.request":
                 return
             part = message.get("body", b"")
+            self.is_whole = not message.get("more_body", False)
             self._add(part)
             since += len(part)
             if since >= pace.least:
                 until, since = min(end, now() + pace.pause), 0
-            self.is_whole = not message.get("more_body", False)
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
@@ -122,7 +122,11 @@ class _Body:
         if self._size > SMALL:
             self._hold(self._size - self._counted)
         try:
-            self._shape.add(part)
+            if self.is_whole and self._shape is None:
+                check_whole(part)
+            else:
+                self._shape = self._shape or JsonShape()
+                self._shape.add(part)
         except BadShape as bad:
             error = {"code": bad.code, "message": bad.message}
             raise _Refused(JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)) from None

@@ -7,7 +7,6 @@ paths and compares the answers.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -15,16 +14,19 @@ from typing import Any, Final, NamedTuple
 from fastmcp import FastMCP
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST, ElicitResult, InputRequiredResult, InputResponses
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.mcp.request import IDEMPOTENCY_KEY, INCOMING, PROGRESS_TOKEN, TOKEN_LENGTH, HttpRequest
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.sdk import Client, Server, Wire, client_of, server_info_of, wire_of
+from gateway.operations.json_text import write_json
 from gateway.operations.table import JsonObject
 
 # How often a client hears of a call that has nothing to say yet.
 KEEP_ALIVE_SECONDS: Final = 15.0
+# Most calls are answered sooner. Only from then on it is looked whether the client has left.
+WATCH_SECONDS: Final = 0.05
 
 _CALL: Final = "tools/call"
 _JSON: Final = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
@@ -35,6 +37,10 @@ _OWN_META: Final = frozenset({PROGRESS_TOKEN, IDEMPOTENCY_KEY})
 _LARGEST_ID: Final = 2**53
 _LONGEST_ID: Final = 1024
 
+_PROGRESS: Final = (
+    b'event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/progress",'
+    b'"params":{"progressToken":%b,"progress":%d,"message":%b}}\r\n\r\n'
+)
 _PING: Final = b": ping\r\n\r\n"
 _JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 _EVENT_HEADERS: Final = [
@@ -113,8 +119,7 @@ class Direct:
         INCOMING.set(answer)
         task = asyncio.current_task()
         assert task is not None
-        watching = asyncio.ensure_future(_watch(receive, answer, task))
-        answer.keep_alive()
+        answer.watch(receive, task)
         try:
             said = await call.tool.call(call.arguments)
             result = wire.question(said) if isinstance(said, InputRequiredResult) else wire.result(said.as_json())
@@ -125,7 +130,6 @@ class Direct:
                 raise
         finally:
             answer.end()
-            watching.cancel()
 
 
 class _Answer:
@@ -139,14 +143,17 @@ class _Answer:
         self._id, self._token, self._send = call.id, call.meta.get(PROGRESS_TOKEN), send
         self._is_document, self._is_begun, self.is_left = wire.is_modern, False, False
         self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Future[None] | None = None
         self._pinging: asyncio.Future[None] | None = None
         # One after the other, or a keep-alive could stand before the headers.
         self._turn = asyncio.Lock()
 
-    async def report(self, progress: int, message: str) -> None:
+    async def report(self, progress: int, *messages: str) -> None:
         if self._token is not None:
-            params = {"progressToken": self._token, "progress": progress, "message": message}
-            await self._tell(_event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+            # Each is an event of its own, and all are one write.
+            token = write_json(self._token)
+            events = [_PROGRESS % (token, place, write_json(said)) for place, said in enumerate(messages, progress)]
+            await self._tell(b"".join(events))
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         raise MCPError(INVALID_REQUEST, "There is no way back to the client.")
@@ -155,27 +162,40 @@ class _Answer:
         self.end()
         message = {"jsonrpc": "2.0", "id": self._id, "result": result}
         if self._is_document and not self._is_begun:
-            body = _written(message)
+            body = write_json(message)
             headers = [(b"content-length", str(len(body)).encode()), *_JSON_HEADERS]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._send({"type": "http.response.body", "body": body, "more_body": False})
             return
         await self._tell(_event(message), is_last=True)
 
-    def keep_alive(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(KEEP_ALIVE_SECONDS, self._ping)
+    def watch(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
+        """Cancel the call if its client leaves, and let a client that waits hear that we are here."""
+
+        def begin() -> None:
+            self._watching = asyncio.ensure_future(self._wait_until_left(receive, task))
+            self._keep_alive(KEEP_ALIVE_SECONDS - WATCH_SECONDS)
+
+        self._timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, begin)
+
+    async def _wait_until_left(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.is_left = True
+        task.cancel()
+
+    def _keep_alive(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._ping)
 
     def end(self) -> None:
-        """Send no more keep-alives."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._pinging is not None:
-            self._pinging.cancel()
+        """Nothing more is sent, and nobody is waited for."""
+        for going_on in (self._timer, self._watching, self._pinging):
+            if going_on is not None:
+                going_on.cancel()
 
     def _ping(self) -> None:
         self._pinging = asyncio.ensure_future(self._tell(_PING))
-        self.keep_alive()
+        self._keep_alive(KEEP_ALIVE_SECONDS)
 
     async def _tell(self, chunk: bytes, *, is_last: bool = False) -> None:
         async with self._turn:
@@ -183,14 +203,6 @@ class _Answer:
                 await self._send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
                 self._is_begun = True
             await self._send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
-
-
-async def _watch(receive: Receive, answer: _Answer, task: "asyncio.Task[Any]") -> None:
-    """If a client disconnects, its call is cancelled."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    answer.is_left = True
-    task.cancel()
 
 
 def _plain_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str] | None:
@@ -236,13 +248,4 @@ def _again(first: Message, receive: Receive) -> Receive:
 
 
 def _event(message: JsonObject) -> bytes:
-    return b"event: message\r\ndata: " + _written(message) + b"\r\n\r\n"
-
-
-def _written(message: JsonObject) -> bytes:
-    try:
-        # As pydantic writes them: NaN and the infinities are no JSON.
-        return to_json(message, inf_nan_mode="null")
-    except ValueError:
-        # Half of a surrogate pair can only be written as an escape.
-        return json.dumps(message, separators=(",", ":")).encode()
+    return b"event: message\r\ndata: " + write_json(message) + b"\r\n\r\n"

@@ -15,6 +15,7 @@ from gateway.brain.limits import Limits
 from gateway.http.admission import Admission
 from gateway.http.auth.access import RECHECK_SECONDS, Access, Resource
 from gateway.http.auth.inbound import Inbound
+from gateway.http.auth.mcp_user import McpUser
 from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
@@ -88,7 +89,8 @@ def endpoint(
 
     # The innermost first. A request goes through them from the last line to the first.
     is_direct = options.direct and not is_traced()
-    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in apps.items()}
+    known = {name: McpUser(app) for name, app in apps.items()}
+    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in known.items()}
     app: ASGIApp = Mounts(served, mounts, Starlette(lifespan=lifespan))
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)
@@ -103,7 +105,7 @@ def endpoint(
         recheck_seconds=door.recheck_seconds,
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
-    app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins, mode="strict")
+    app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     app = Public(app, door.ready, door.resource, door.keys, door.operator)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
@@ -142,6 +144,7 @@ class Mounts:
 
 def _brains_in(scope: Scope, path: McpPath, parameter: str | None) -> list[str]:
     """The brains that a URL names, each once, in its path and where a surface has it in its query."""
-    query = scope.get("query_string", b"").decode("latin-1") if parameter is not None else ""
-    asked = parse_qs(query, keep_blank_values=True).get(parameter or "", [])
+    if parameter is None:
+        return [path.brain] if path.brain else []
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get(parameter, [])
     return list(dict.fromkeys([path.brain, *asked] if path.brain else asked))

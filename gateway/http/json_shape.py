@@ -21,6 +21,17 @@ class BadShape(Exception):
         self.code, self.message = code, message
 
 
+def check_whole(body: bytes) -> None:
+    """Look at a body that came in one part.
+
+    Raises:
+        BadShape: it cannot be a request.
+    """
+    # Most are so small that they cannot hold too much of anything.
+    if len(body) > _MARKS or not body.startswith(b"{") or b"\0" in body or body.count(b"{") + body.count(b"[") > _DEPTH:
+        JsonShape().add(body)
+
+
 class JsonShape:
     """Counts what stands outside the strings of a body. Of a valid beginning nothing is missed, and parsers stop there.
 

@@ -32,10 +32,11 @@ class ClearRefusals:
 
         async def send_clearly(message: Message) -> None:
             nonlocal reworded
-            if message["type"] == "http.response.start" and message["status"] == 405:
+            is_refusal = message["type"] == "http.response.start" and message["status"] in _REFUSALS
+            if is_refusal and message["status"] == 405:
                 # Only MCP's own paths refuse a method, and they have no session that could be deleted.
                 message = _with_headers(message, {b"allow": b"POST"})
-            if message["type"] == "http.response.start" and (words := self._clearer_words(message)) is not None:
+            if is_refusal and (words := self._clearer_words(message)) is not None:
                 reworded = True
                 log.warning("http.refused", status=message["status"], path=scope["path"])
                 await send(_with_length(message, len(words)))
@@ -49,8 +50,6 @@ class ClearRefusals:
         status, headers = start["status"], dict(start.get("headers", ()))
         # What is JSON, or a stream, says itself what is wrong.
         if headers.get(b"content-type", b"").startswith((b"application/json", b"text/event-stream")):
-            return None
-        if status not in _REFUSALS:
             return None
         code, message = _REFUSALS[status]
         said = message.format(surfaces=", ".join(self._surfaces))

@@ -42,8 +42,8 @@ class Incoming(Protocol):
     @property
     def input_responses(self) -> InputResponses | None: ...
 
-    async def report(self, progress: int, message: str) -> None:
-        """Tell the client how far the call is; nothing is told to one that did not ask."""
+    async def report(self, progress: int, *messages: str) -> None:
+        """Tell the client how far the call is, one notification for each message; nothing to one that did not ask."""
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         """Put a question to the person at the client, where there is a way back to it.
@@ -89,9 +89,10 @@ class ReadByFastMCP:
     def input_responses(self) -> InputResponses | None:
         return self._context.input_responses
 
-    async def report(self, progress: int, message: str) -> None:
-        # The session's own method: integers stay integers, and it is silent without a token.
-        await self._context.session.report_progress(progress, message=message)
+    async def report(self, progress: int, *messages: str) -> None:
+        for number, message in enumerate(messages, progress):
+            # The session's own method: integers stay integers, and it is silent without a token.
+            await self._context.session.report_progress(number, message=message)
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         return await self._context.session.elicit_form(message, schema, self._context.request_id)

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from fastmcp.server.dependencies import get_context
@@ -43,13 +43,20 @@ def tools_of(surface: Surface) -> list[Tool]:
     return [SurfaceTool.of(surface, body) for body in surface.bodies() if surface.offers(body.spec.name)]
 
 
+class _Served(NamedTuple):
+    """What a tool runs with."""
+
+    surface: Surface
+    body: Body
+    input: type[Input]
+    scope: str
+
+
 class SurfaceTool(Tool):
     """A tool whose schema is pinned and whose every failure is one of ours."""
 
-    _surface: Surface = PrivateAttr()
-    _body: Body = PrivateAttr()
-    _input: type[Input] = PrivateAttr()
-    _scope: str = PrivateAttr()
+    # In one, because a private attribute of a model takes longer to look up than any other.
+    _served: _Served = PrivateAttr()
 
     @classmethod
     def of(cls, surface: Surface, body: Body) -> "SurfaceTool":
@@ -63,12 +70,11 @@ class SurfaceTool(Tool):
             output_schema=spec.output,
             annotations=spec.hints,
         )
-        made._surface, made._body, made._input = surface, body, input_
-        made._scope = spec.scope
+        made._served = _Served(surface, body, input_, spec.scope)
         return made
 
     def is_shown_to(self, principal: Principal) -> bool:
-        return self._scope in principal.scopes
+        return self._served.scope in principal.scopes
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """For whoever calls tools as FastMCP has them."""
@@ -81,28 +87,30 @@ class SurfaceTool(Tool):
 
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
         """The answer; or a question, which a modern client answers by calling again."""
-        call = Call(self._surface.caller())
+        surface, body, input_, scope = self._served
+        call = Call(surface.caller())
         started = time.perf_counter()
         status = "cancelled"
-        self._surface.under_way += 1
+        surface.under_way += 1
         try:
-            require(call, self._scope, self._surface)
-            args = self._check(arguments)
-            require(call, args.needs() or self._scope, self._surface)
-            result = await self._body(args, call)
+            require(call, scope, surface)
+            args = _check(arguments, input_, surface)
+            if (needed := args.needs()) is not None:
+                require(call, needed, surface)
+            result = await body(args, call)
             status = "ok"
             return result
         except GatewayError as error:
             status = error.code
-            error.message = self._surface.named(error.message)
+            error.message = surface.named(error.message)
             tell_http(call, error)
-            return self._surface.failed(error, call)
+            return surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
             status = "crashed"
             log.exception("call.crashed", request_id=call.request_id, tool=self.name)
-            return self._surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
+            return surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
         finally:
-            self._surface.under_way -= 1
+            surface.under_way -= 1
             log.log(
                 logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",
@@ -115,11 +123,12 @@ class SurfaceTool(Tool):
                 ms=round((time.perf_counter() - started) * 1000, 1),
             )
 
-    def _check(self, arguments: dict[str, Any]) -> Input:
-        try:
-            return self._input.of(arguments)
-        except ValidationError as error:
-            raise GatewayError("validation_error", self._surface.invalid(error)) from None
+
+def _check(arguments: dict[str, Any], input_: type[Input], surface: Surface) -> Input:
+    try:
+        return input_.of(arguments)
+    except ValidationError as error:
+        raise GatewayError("validation_error", surface.invalid(error)) from None
 
 
 def tell_http(call: Call, error: GatewayError) -> None:

@@ -37,13 +37,14 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.mcp.bounds import json_length
 from gateway.mcp.request import INCOMING, ReadByFastMCP, check_progress_token, current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
 from gateway.operations.caller import Principal
+from gateway.operations.json_text import write_json
 from gateway.operations.table import JsonObject
 
 IsAnswered = Callable[[Any], bool]
@@ -236,7 +237,7 @@ _WIRES: Final[Mapping[str | None, Wire]] = {
     None: _wire(DEFAULT_NEGOTIATED_VERSION),
 }
 # Of a client, all calls say the same.
-_CLIENTS: Final[dict[str, Client | None]] = {}
+_CLIENTS: Final[dict[bytes, Client | None]] = {}
 _MOST_CLIENTS, _LONGEST_CLIENT = 256, 2048
 
 
@@ -249,10 +250,9 @@ def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
     """What `_meta` says of the client; None if the SDK would find fault with it, or it says more than we understand."""
     if not wire.is_modern:
         return None if envelope else Client()
-    # Measured before it is written: a client may send megabytes.
-    if not envelope.keys() <= _ENVELOPE or json_length(envelope, _LONGEST_CLIENT) > _LONGEST_CLIENT:
+    said = write_json(envelope)
+    if not envelope.keys() <= _ENVELOPE or len(said) > _LONGEST_CLIENT:
         return None
-    said = repr(envelope)
     if said not in _CLIENTS:
         if len(_CLIENTS) >= _MOST_CLIENTS:
             _CLIENTS.clear()
@@ -275,11 +275,45 @@ def _checked_client(wire: Wire, envelope: JsonObject) -> Client | None:
 
 
 class HostOriginGuard(HostOriginGuardMiddleware):
-    """FastMCP's guard, to which on loopback a page of any other port is no stranger. To us it is one like others."""
+    """FastMCP's guard, to which on loopback a page of any other port is no stranger. To us it is one like others.
+
+    It goes by four things of a request. Those that it let in without an Origin are remembered, up to a number.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], allowed_origins: Sequence[str]) -> None:
+        super().__init__(self._pass_on, allowed_hosts, allowed_origins, mode="strict")
+        self._app = app
+        self._let_in: set[tuple[Any, ...]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._is_known(scope):
+            await self._app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and len(self._let_in) < _MOST_HOSTS and (names := _names(scope)) is not None:
+            self._let_in.add(names)
+        await self._app(scope, receive, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        return scope["type"] == "http" and (names := _names(scope)) is not None and names in self._let_in
 
     def _origin_allowed(self, origin: str, request_origin: str, host: str, allow_same_origin_fallback: bool) -> bool:
         # The host has no other use there.
         return super()._origin_allowed(origin, request_origin, "", allow_same_origin_fallback)
+
+
+def _names(scope: Scope) -> tuple[Any, ...] | None:
+    """What the guard judges a request by; None if it must judge this one by itself."""
+    names = [header for header in scope["headers"] if header[0] in _NAMING]
+    if len(names) != 1 or names[0][0] != b"host" or len(names[0][1]) > _LONGEST_HOST:
+        return None
+    return names[0][1], scope.get("scheme"), tuple(scope.get("server") or ())
+
+
+_NAMING: Final = frozenset({b"host", b"origin"})
+_MOST_HOSTS, _LONGEST_HOST = 64, 255
 
 
 def lift_body_cap(app: Starlette) -> None:

@@ -27,24 +27,30 @@ _SUSPECT: Final = re.compile(f"[{_NEVER_SHOWN}\u200c\u200d\ufe0e\ufe0f]")
 
 
 def visible(text: object) -> str:
-    said = "" if text is None else str(text)
+    said = text if isinstance(text, str) else "" if text is None else str(text)
     if said.isascii():
-        return said if said.isprintable() else said.encode().translate(None, _ASCII_CONTROLS).decode()
+        # Three times as fast as `isprintable`, which would not do for texts of several lines either.
+        shown = said.encode().translate(None, _ASCII_CONTROLS)
+        return said if len(shown) == len(said) else shown.decode()
     return _INVISIBLE.sub("", said) if _SUSPECT.search(said) else said
 
 
 def line(text: object) -> str:
     """On one line, whatever it holds: a name must not begin a line of its own."""
-    said = visible(text)
     # As names nearly always are: `split` would make a list of their words.
-    if said.isascii() and said.isprintable() and "  " not in said:
-        return said.strip(" ")
-    return " ".join(said.split())
+    if isinstance(text, str) and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return " ".join(visible(text).split())
 
 
 def head(*parts: object) -> str:
     """What a text is called and where it comes from, as far as that is known."""
-    return " · ".join(said for part in parts if (said := line(part)))
+    named = [part for part in parts if isinstance(part, str) and part]
+    # All at once: next to such a mark, a space at either end of a part makes two spaces.
+    marked = f"| {' | '.join(named)} |"
+    if marked.isascii() and marked.isprintable() and "  " not in marked and len(named) == len(parts):
+        return " · ".join(named)
+    return " · ".join([said for part in parts if (said := line(part))])
 
 
 def full_text(texts: Sequence[tuple[str, str]]) -> str:
@@ -57,7 +63,9 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
         if room <= 0:
             return "\n\n".join([*parts, _left_out(n, len(texts))])
         # No more is looked at than there is room for: it may be megabytes. Nothing in it may pass for a head.
-        shown = f"\n{visible(text[: room + 1])}".replace("\n===", "\n ===")[1:]
+        shown = visible(text[: room + 1])
+        if "===" in shown:
+            shown = f"\n{shown}".replace("\n===", "\n ===")[1:]
         parts.append(begun + shown[:room])
         if len(text) > room or len(shown) > room:
             more = max(len(text) - len(shown[:room]), 1)

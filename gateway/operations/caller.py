@@ -30,10 +30,13 @@ class Principal:
     """An address of theirs, told to a platform that is told who calls."""
     token: str | None = field(default=None, repr=False, compare=False)
     """What was brought, kept only where it is passed on."""
+    partition: str = field(init=False, repr=False, compare=False)
+    """A name for the whole of who calls: whatever is kept or limited goes by it."""
 
-    @property
-    def partition(self) -> str:
-        """A name for the whole of who calls: whatever is kept or limited goes by it."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "partition", self._name())
+
+    def _name(self) -> str:
         if not self.issuer and not self.client and self.org is None:
             return self.subject
         whole = json.dumps([self.issuer, self.subject, self.client, self.org], ensure_ascii=False)

@@ -4,10 +4,14 @@ A few megabytes can hold millions of values, and once it is read each of them ta
 """
 
 import asyncio
+import codecs
 import json
 import math
 import re
 from typing import Final
+
+import orjson
+from pydantic_core import to_json
 
 from gateway.operations.table import JsonObject, JsonValue
 
@@ -23,6 +27,8 @@ _DIGITS: Final = 308
 # Every value but one comes after one of these.
 _BEFORE_VALUES: Final = b",[{"
 _OTHER_BYTES: Final = bytes(byte for byte in range(256) if byte not in _BEFORE_VALUES)
+# Integers of more than 64 bits are larger. orjson makes floats of them.
+_EXACT: Final = 2.0**62
 _GAP: Final = re.compile(r"[ \t\n\r]*")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -41,7 +47,14 @@ def parse_json(text: bytes | str) -> JsonValue:
     """
     if len(text) > VALUES and _is_too_much(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
         raise TooLarge("too many values")
-    text = _decode(text) if isinstance(text, bytes) else text
+    if isinstance(text, bytes):
+        try:
+            if _is_simple(value := orjson.loads(text)):
+                return value
+        except ValueError:
+            # What it refuses may be passable all the same: half a pair of surrogates, a mark at the beginning.
+            pass
+        text = _decode(text)
     try:
         value = _READER.decode(text)
     except RecursionError:
@@ -121,7 +134,7 @@ class _InTurns:
 
 
 def _decode(body: bytes) -> str:
-    return body.decode("utf-8-sig")
+    return body.removeprefix(codecs.BOM_UTF8).decode()
 
 
 def _count(raw: bytes) -> int:
@@ -137,10 +150,44 @@ def _is_too_much(raw: bytes) -> bool:
     return plain.count(b'"') > 4 * VALUES or _count(b"".join(plain.split(b'"')[::2])) > VALUES
 
 
+def write_json(value: JsonValue) -> bytes:
+    """What can be passed on, as JSON."""
+    try:
+        # NaN and the infinities, which are no JSON, become null.
+        return orjson.dumps(value)
+    except TypeError:
+        pass
+    try:
+        # It has integers of any length.
+        return to_json(value, inf_nan_mode="null")
+    except ValueError:
+        # Half of a surrogate pair can only be written as an escape.
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _is_simple(value: JsonValue) -> bool:
+    """Whether it is nested no deeper than it may be, and no integer in it was made a float."""
+    level: list[JsonValue] = [value] if type(value) is dict or type(value) is list else []
+    for _ in range(_DEEPEST if level else 0):
+        inner: list[JsonValue] = []
+        for holder in level:
+            inner += holder.values() if type(holder) is dict else holder
+        level = []
+        for one in inner:
+            kind = type(one)
+            if kind is dict or kind is list:
+                level.append(one)
+            elif kind is float and not -_EXACT < one < _EXACT:
+                return False
+        if not level:
+            return True
+    return False
+
+
 def _passable(value: JsonValue, text: str) -> JsonValue:
     if text.count("[") + text.count("{") > _DEEPEST and _is_deep(value):
         raise ValueError("nested too deeply")
-    return _whole(value) if _HALF_PAIR.search(text) else value
+    return _whole(value) if "\\u" in text and _HALF_PAIR.search(text) else value
 
 
 def _no_number(name: str) -> JsonValue:

@@ -220,7 +220,8 @@ def private_tree(issuer: str, subject: str) -> str:
 def fold_path(path: str) -> str:
     """As a platform may read it."""
     # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
-    return unicodedata.normalize("NFKC", path[:FOLDED_LENGTH]).removeprefix("/").casefold()
+    path = path[:FOLDED_LENGTH]
+    return (path if path.isascii() else unicodedata.normalize("NFKC", path)).removeprefix("/").casefold()
 
 
 def is_private_of_others(path: str, own: str) -> bool:
@@ -236,7 +237,7 @@ def may_end(path: str) -> bool:
 
 def is_index(path: str) -> bool:
     """Whether it is an index of notes that a daemon writes when it consolidates: what it tells may be over by now."""
-    return _INDEX.fullmatch(path.removeprefix("/")) is not None
+    return path[-9:].lower() == "memory.md" and _INDEX.fullmatch(path.removeprefix("/")) is not None
 
 
 def listed_in_index(path: str, line: str) -> set[str]:

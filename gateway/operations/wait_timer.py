@@ -21,14 +21,18 @@ class WaitTimer:
         self._waiting: asyncio.Task[object] | None = None
         self._is_over = False
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     async def wait(self, awaited: Awaitable[T], until: float) -> T:
         """What comes of it, if it comes in time.

@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -41,21 +40,6 @@ class Breaker:
     def is_open(self) -> bool:
         return self._next_probe is not None
 
-    @contextmanager
-    def guard(self, failures: tuple[type[BaseException], ...], person: str = "") -> Iterator[None]:
-        """One request: let through or refused, and its end noted.
-
-        Raises:
-            GatewayError: upstream_unavailable, with the time to wait; nothing was sent.
-        """
-        self._enter()
-        try:
-            yield
-        except failures:
-            self.fail(person)
-            raise
-        self._succeed()
-
     def fail(self, person: str = "") -> None:
         self._recent.add(one=1, other=1)
         if len(self._failing) > _PEOPLE:
@@ -71,14 +55,19 @@ class Breaker:
         since = self._clock() - SECONDS
         return self._shared and sum(at > since for at in self._failing.values()) < _LEAST_PEOPLE
 
-    def _succeed(self) -> None:
+    def succeed(self) -> None:
         if self._next_probe is not None:
             self._next_probe = None
             self._recent.clear()
             log.warning("upstream.back", kind=self._name)
         self._recent.add(one=1)
 
-    def _enter(self) -> None:
+    def let_through(self) -> None:
+        """Before each request. How it ended is noted by `succeed` or `fail`.
+
+        Raises:
+            GatewayError: upstream_unavailable, with the time to wait; nothing is to be sent.
+        """
         if self._next_probe is None:
             return
         wait = self._next_probe - self._clock()

@@ -3,8 +3,7 @@
 Nothing here is sent twice, and nothing is judged: a refusal is a value like any other answer.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,16 +73,16 @@ class Exchange:
         # A stream may be silent that long; the clocks over its frames are the reader's.
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
-        request = request_of(route.method, endpoint.url, path, body, headers, seconds=seconds, connect=connect)
-        if is_stream:
-            request.headers["accept"] = "text/event-stream"
-            # Packed, the first words would wait for the next ones.
-            request.headers["accept-encoding"] = "identity"
+        request = request_of(
+            route.method, endpoint.url, path, body, headers, seconds=seconds, connect=connect, streams=is_stream
+        )
         response = await (self._streams if is_stream else self._http).send(request, stream=True)
         if is_stream and response.status_code < 300:
             return Heard(response, b"", is_open=True)
-        with doubt_if_stored(op):
+        try:
             return Heard(response, await read_whole(response, op))
+        except GatewayError as error:
+            raise in_doubt_if_stored(op, error) from error.__cause__
 
     async def probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
         """The answer to a request with nothing in it."""
@@ -116,19 +115,17 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
     most = op.answer_bytes if response.status_code < 300 else REFUSAL_BYTES
     parts: list[bytes] = []
     size = 0
-    async with aclosing(response):
+    try:
         async for part in parts_of(response):
             size += len(part)
             if size > most:
                 raise GatewayError("upstream_error", TOO_LARGE)
             parts.append(part)
-    return b"".join(parts)
+    finally:
+        await response.aclose()
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-@contextmanager
-def doubt_if_stored(op: Op) -> Iterator[None]:
+def in_doubt_if_stored(op: Op, error: GatewayError) -> GatewayError:
     """What cannot be read of the answer to a write may be the news that it was made."""
-    try:
-        yield
-    except GatewayError as error:
-        raise (Unsure(error, Doubt.ANSWERED) if op.stores else error) from error.__cause__
+    return Unsure(error, Doubt.ANSWERED) if op.stores else error

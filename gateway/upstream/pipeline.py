@@ -9,11 +9,10 @@ What comes back is an answer, or one of our own errors: what HTTP raises, and wh
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import httpx
 import structlog
@@ -31,13 +30,13 @@ from gateway.upstream.detect.detector import Detector
 from gateway.upstream.detect.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
 from gateway.upstream.detect.verdict import Verdict
 from gateway.upstream.dialects.dialect import Dialect, Frames, Route, json_object
-from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, doubt_if_stored, read_whole
+from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, in_doubt_if_stored, read_whole
 from gateway.upstream.retry import (
     FAILURES,
     NOT_SENT,
     Collided,
     TurnedAway,
-    note_if_lost,
+    may_be_lost,
     raise_if_turned_away,
     raise_if_worth_another,
     repeat,
@@ -121,7 +120,7 @@ class Upstream:
             GatewayError: it refused, failed, or could not be reached.
         """
         route, verdict, heard = await self._resolve(call, op, args)
-        with doubt_if_stored(op):
+        try:
             answer = _shorten(op, args, await _parse(op, heard))
             if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
                 # Spelled in another dialect: the request is the same in each of them, its answer is not.
@@ -129,6 +128,8 @@ class Upstream:
                 route = (await self._detector.verdict(call)).route(op)
             if (decoded := json_object(route.decode(answer, args))) is None:
                 raise GatewayError("upstream_error", "The platform's answer is not a JSON object.")
+        except GatewayError as error:
+            raise in_doubt_if_stored(op, error) from error.__cause__
         return Reply(decoded, route.name, op.writes)
 
     async def open(self, call: Call, op: Op, args: Args) -> "AnswerStream":
@@ -184,12 +185,19 @@ class Upstream:
         seconds = self._seconds_for(call, op)
 
         async def once() -> Heard:
-            with breaker.guard(FAILURES, person), note_if_lost(lost):
+            breaker.let_through()
+            try:
                 heard = await self._exchange.send(call, op, route, args)
                 if heard.is_open and verdict.denies(heard.response, b""):
                     # Some have a page for every path.
                     heard = Heard(heard.response, await read_whole(heard.response, op))
                 raise_if_turned_away(heard)
+            except FAILURES as error:
+                breaker.fail(person)
+                if may_be_lost(error):
+                    lost.append(error)
+                raise
+            breaker.succeed()
             raise_if_worth_another(op, heard)
             if is_collision(op, heard.response, heard.body):
                 raise Collided
@@ -197,10 +205,12 @@ class Upstream:
 
         self._budget.count_sent(caller)
         try:
-            async with self._bound(op, seconds, person):
+            async with asyncio.timeout(seconds):
                 return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
         except TurnedAway as last:
             return last.heard
+        except (TimeoutError, Collided, httpx.HTTPError) as error:
+            raise _in_doubt(op, self._in_our_words(op, error, person), lost) from error
         except GatewayError as error:
             raise _in_doubt(op, error, lost) from error.__cause__
 
@@ -214,64 +224,63 @@ class Upstream:
         return min(own, max(left, _LAST_SECONDS))
 
     async def _probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
-        async with self._bound(Op.LIST_BRAINS, self._deadlines.probe):
-            return await self._exchange.probe(call, method, path)
-
-    @asynccontextmanager
-    async def _bound(self, op: Op, seconds: float, person: str = "") -> AsyncIterator[None]:
-        """So long for what is in the block; what HTTP raises there leaves in our words."""
         try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError as error:
+            async with asyncio.timeout(self._deadlines.probe):
+                return await self._exchange.probe(call, method, path)
+        except (TimeoutError, httpx.HTTPError) as error:
+            raise self._in_our_words(Op.LIST_BRAINS, error) from error
+
+    def _in_our_words(self, op: Op, error: Exception, person: str = "") -> GatewayError:
+        """What it means that no answer came."""
+        if isinstance(error, TimeoutError):
             self._breakers[op.policy.kind].fail(person)
-            raise _unanswered(op, GatewayError("timeout"), Doubt.LATE) from error
-        except Collided as error:
+            return _unanswered(op, GatewayError("timeout"), Doubt.LATE)
+        if isinstance(error, Collided):
             # It was not made. Whoever won may be writing the very same, and need time for it.
-            raise Unsure(GatewayError("upstream_error"), Doubt.LOST) from error
-        except httpx.HTTPError as error:
-            # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
-            reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]
-            log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=reason)
-            if isinstance(error, httpx.ConnectError):
-                self._detector.distrust()
-            raise _from_transport_failure(op, error) from error
+            return Unsure(GatewayError("upstream_error"), Doubt.LOST)
+        assert isinstance(error, httpx.HTTPError)
+        # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
+        reason = None if isinstance(error, httpx.ProtocolError | httpx.DecodingError) else str(error)[:200]
+        log.warning("upstream.unreachable", op=op.value, error=type(error).__name__, reason=reason)
+        if isinstance(error, httpx.ConnectError):
+            self._detector.distrust()
+        return _from_transport_failure(op, error)
 
 
 class AnswerStream:
-    """The frames of an answer, under three clocks; closed however its reader leaves."""
+    """The frames of an answer, those together that came together, under three clocks; closed however one leaves."""
 
     def __init__(self, response: httpx.Response, frames: Frames, deadlines: Deadlines, started: float) -> None:
-        self._response = response
-        self._frames = frames
-        self._deadlines = deadlines
-        self._started = started
-        self._closing = AsyncExitStack()
+        self._response, self._frames = response, frames
+        self._idle = deadlines.idle
+        # Until the first frame, between any two, and over all of them.
+        self._wall, self._due = started + deadlines.ask, started + deadlines.first_event
+        self._timer = WaitTimer()
 
-    async def __aenter__(self) -> AsyncIterator[JsonObject]:
-        self._closing.push_async_callback(self._response.aclose)
-        await self._closing.enter_async_context(aclosing(self._frames))
-        return await self._closing.enter_async_context(aclosing(self._timed()))
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._closing.__aexit__(kind, error, traceback)
+        self._timer.close()
+        try:
+            await self._frames.aclose()
+        finally:
+            await self._response.aclose()
 
-    async def _timed(self) -> AsyncGenerator[JsonObject, None]:
-        """Until the first frame, between any two, and over all of them."""
-        loop = asyncio.get_running_loop()
-        wall, due = self._started + self._deadlines.ask, self._started + self._deadlines.first_event
-        async with WaitTimer() as timer:
-            while True:
-                try:
-                    frame = await timer.wait(anext(self._frames, None), min(wall, due))
-                except TimeoutError as error:
-                    raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-                if frame is None:
-                    return
-                yield frame
-                due = loop.time() + self._deadlines.idle
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[JsonObject]:
+        try:
+            frames = await self._timer.wait(anext(self._frames, None), min(self._wall, self._due))
+        except TimeoutError as error:
+            raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+        if frames is None:
+            raise StopAsyncIteration
+        self._due = asyncio.get_running_loop().time() + self._idle
+        return frames
 
 
 def _secrets_of(request: httpx.Request) -> list[str]:
@@ -327,7 +336,10 @@ def _shorten(op: Op, args: Args, answer: JsonValue) -> JsonValue:
     if op not in _FINDS or not isinstance(answer, dict):
         return answer
     most = (args.get("top_k") or _MOST_FOUND) + _MARGIN
-    return {key: found[:most] if isinstance(found, list) else found for key, found in answer.items()}
+    for key, found in answer.items():
+        if isinstance(found, list) and len(found) > most:
+            answer[key] = found[:most]
+    return answer
 
 
 def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:

@@ -10,8 +10,7 @@ All within the deadline of the call, and within the budget of the platform and o
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import httpx
@@ -71,15 +70,9 @@ def raise_if_worth_another(op: Op, heard: Heard) -> None:
         raise TurnedAway(heard)
 
 
-@contextmanager
-def note_if_lost(lost: list[BaseException]) -> Iterator[None]:
-    """Keeps what says that a request may have arrived although nothing was heard of it."""
-    try:
-        yield
-    except (*_MAYBE_SENT, TurnedAway) as error:
-        if not (isinstance(error, TurnedAway) and error.is_refusal):
-            lost.append(error)
-        raise
+def may_be_lost(error: Exception) -> bool:
+    """Whether a request may have arrived although nothing was heard of it."""
+    return isinstance(error, _MAYBE_SENT) or (isinstance(error, TurnedAway) and not error.is_refusal)
 
 
 async def repeat(once: Callable[[], Awaitable[T]], op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> T:

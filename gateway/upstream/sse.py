@@ -1,18 +1,13 @@
 """From the bytes of an event stream to frames, within caps.
 
-httpx-sse reads the events. It ends a line at CR, LF and CRLF alone, as the standard has it, so that U+2028 and the like
-stay inside an answer. What it leaves to others is done before it sees a byte: the byte order mark is taken off; line
-ends become LF, because it holds a CR back until it knows what follows, and with it the event that CR ends; and bytes
-are counted, because it would gather an event for ever.
+Frames that come together stay together: each layer above handles them in one go, and so they leave in one write.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Final
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from gateway.operations.errors import CATALOGUE, StreamBroken
 from gateway.operations.json_text import TooLarge, parse_json
@@ -40,113 +35,166 @@ _BLANK_LINE: Final = b"\n\n"
 _FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error"})
 
 
-async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> AsyncGenerator[JsonObject, None]:
-    """The frames of an answer, `done` last. An answer that comes whole, as JSON, is one `done`.
+async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> AsyncGenerator[list[JsonObject], None]:
+    """The frames of an answer, those together that came together, `done` last.
 
-    `secrets` are those that the platform was shown: no error repeats them.
+    An answer that comes whole, as JSON, is a `done` with what belongs before it. `secrets` are those that the platform
+    was shown: no error repeats them.
 
     Raises:
-        StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`.
+        StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`. What came
+            before that was delivered.
     """
-    said = cited = 0
-    async with aclosing(_read_unmeasured(response, secrets)) as found:
-        async for frame in found:
-            if frame["type"] == "citation" and (cited := cited + 1) > _CITATIONS:
-                continue
-            if frame["type"] == "answer_delta":
-                said += _size(frame.get("delta") or frame.get("text"))
-            if max(said, _size(frame.get("answer")) if frame["type"] == "done" else 0) > ANSWER_BYTES:
-                raise _too_large("an answer that is too long")
-            yield frame
+    reader = _Reader(secrets)
+    if _is_whole(response):
+        yield reader.measure(_frames_of_whole(await _whole(response)))
+        return
+    try:
+        async for part in parts_of(response):
+            frames, broken = reader.read(part)
+            if frames:
+                yield frames
+            if broken is not None:
+                raise broken
+            # Here and above: a platform may think for minutes, and what was passed on must not be held meanwhile.
+            del part, frames
+            if reader.is_done:
+                return
+    except httpx.TimeoutException as error:
+        raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
+    except httpx.HTTPError as error:
+        raise StreamBroken("stream_truncated") from error
+    raise StreamBroken("stream_truncated")
 
 
-async def _read_unmeasured(response: httpx.Response, secrets: Sequence[str]) -> AsyncGenerator[JsonObject, None]:
+def _is_whole(response: httpx.Response) -> bool:
     media_type = response.headers.get("content-type", "text/event-stream").lower()
     if "," in response.headers.get("content-encoding", ""):
         # Packed twice, a few bytes can hold more than there is memory for.
         raise StreamBroken("upstream_error", "The platform's answer is packed in more than one way.")
     if media_type.partition(";")[0].strip() == "application/json":
-        for part in _frames_of_whole(await _whole(response)):
-            yield part
-        return
+        return True
     if "text/event-stream" not in media_type:
         raise StreamBroken("upstream_error", "The platform's answer is not a stream of events.")
-    try:
-        async with aclosing(_events(response)) as events:
-            async for event in events:
-                if (frame := _frame(event)) is None:
-                    continue
-                if frame["type"] == "error":
-                    raise _from_error_frame(frame, secrets)
-                yield frame
-                if frame["type"] == "done":
-                    return
-    except httpx.TimeoutException as error:
-        raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
-    except (httpx.HTTPError, SSEError) as error:
-        raise StreamBroken("stream_truncated") from error
-    raise StreamBroken("stream_truncated")
+    return False
 
 
-async def _events(response: httpx.Response) -> AsyncGenerator[ServerSentEvent, None]:
-    """The events that say something, so many and no more."""
-    clean = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Clean(response))
-    count = 0
-    async with aclosing(EventSource(clean).aiter_sse()) as events:
-        async for event in events:
-            # An error without a word is one all the same.
-            if not event.data and event.event != "error":
-                continue
-            if (count := count + 1) > EVENTS:
-                raise _too_large("more events than an answer needs")
-            yield event
+class _Reader:
+    """Makes frames of the parts of a stream."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self._secrets = secrets
+        self._blocks = _Blocks()
+        self._events = self._said = self._cited = 0
+        self.is_done = False
+
+    def read(self, part: bytes) -> tuple[list[JsonObject], StreamBroken | None]:
+        """What came whole with this part, and what ended the stream after that."""
+        frames: list[JsonObject] = []
+        try:
+            for block in self._blocks.cut(part):
+                if (frame := self._frame(block)) is not None:
+                    frames.append(frame)
+                if self.is_done:
+                    break
+        except StreamBroken as error:
+            return frames, error
+        return frames, None
+
+    def measure(self, frames: list[JsonObject]) -> list[JsonObject]:
+        return [frame for frame in frames if self._counts(frame)]
+
+    def _frame(self, block: bytes) -> JsonObject | None:
+        kind, data = _event(block)
+        # An error without a word is one all the same.
+        if not data and kind != "error":
+            return None
+        self._events += 1
+        if self._events > EVENTS:
+            raise _too_large("more events than an answer needs")
+        if (frame := _frame(kind, data)) is None:
+            return None
+        if frame["type"] == "error":
+            raise _from_error_frame(frame, self._secrets)
+        return frame if self._counts(frame) else None
+
+    def _counts(self, frame: JsonObject) -> bool:
+        """Whether it is passed on: of citations, only so many are."""
+        match frame["type"]:
+            case "answer_delta":
+                self._said += _size(frame.get("delta") or frame.get("text"))
+            case "citation":
+                self._cited += 1
+                return self._cited <= _CITATIONS
+            case "done":
+                self.is_done = True
+                self._said = max(self._said, _size(frame.get("answer")))
+        if self._said > ANSWER_BYTES:
+            raise _too_large("an answer that is too long")
+        return True
 
 
-class _Clean(httpx.AsyncByteStream):
-    """The bytes of a stream without a byte order mark, every line ended by LF, until there are too many of them."""
+class _Blocks:
+    """Cuts a stream into events, each without its blank line, until there is too much of it.
 
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
+    A line ends at CR, LF and CRLF alone, as the standard has it: U+2028 and the like stay inside an answer. An event is
+    handed on with the byte that ends it, though that may be the CR of a CRLF.
+    """
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        after_cr = False
-        total = event = lines = 0
-        tail = b""
-        async with aclosing(_strip_mark(self._response)) as chunks:
-            async for chunk in chunks:
-                if (total := total + len(chunk)) > STREAM_BYTES:
-                    raise _too_large("a stream that is too long")
-                if b"\r" in chunk or after_cr:
-                    # The LF of a CRLF may come in the next chunk: its CR has ended the line already.
-                    unended = chunk[1:] if after_cr and chunk.startswith(b"\n") else chunk
-                    after_cr = chunk.endswith(b"\r")
-                    chunk = unended.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-                if (lines := lines + chunk.count(b"\n")) > LINES:
-                    raise _too_large("more lines than an answer needs")
-                # A blank line may come in two chunks, so the last byte of one is looked at again with the next.
-                *ended, begun = (tail + chunk).split(_BLANK_LINE)
-                for part in ended:
-                    _check(event + len(part))
-                    event = 0
-                _check(event + len(begun))
-                tail = begun[-1:]
-                event += len(begun) - len(tail)
-                if chunk:
-                    yield chunk
+    def __init__(self) -> None:
+        self._begun = bytearray()
+        self._last = self._mark = b""
+        self._is_after_cr, self._is_first = False, True
+        self._total = self._lines = 0
+
+    def cut(self, part: bytes) -> Iterator[bytes]:
+        self._total += len(part)
+        if self._total > STREAM_BYTES:
+            raise _too_large("a stream that is too long")
+        if self._is_first and not (part := self._without_mark(part)):
+            return
+        if b"\r" in part or self._is_after_cr:
+            part = self._with_lf(part)
+        self._lines += part.count(b"\n")
+        if self._lines > LINES:
+            raise _too_large("more lines than an answer needs")
+        # A blank line may come in two parts, so the last byte of one is looked at again with the next.
+        *ended, begun = (self._last + part).split(_BLANK_LINE)
+        for block in ended:
+            if self._begun:
+                block, self._begun = bytes(self._begun + block), bytearray()
+            _check(len(block))
+            yield block
+        self._last = begun[-1:]
+        self._begun += begun[:-1]
+        _check(len(self._begun) + len(self._last))
+
+    def _without_mark(self, part: bytes) -> bytes:
+        """Without the byte order mark that a stream may begin with; nothing while it may still be one."""
+        part = self._mark + part
+        if len(part) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(part):
+            self._mark = part
+            return b""
+        self._is_first = False
+        return part.removeprefix(_BYTE_ORDER_MARK)
+
+    def _with_lf(self, part: bytes) -> bytes:
+        # The LF of a CRLF may come in the next part: its CR has ended the line already.
+        rest = part[1:] if self._is_after_cr and part.startswith(b"\n") else part
+        self._is_after_cr = part.endswith(b"\r")
+        return rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-async def _strip_mark(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """What a response says, after the byte order mark it may begin with, however that is cut."""
-    head: bytes | None = b""
-    async for chunk in parts_of(response):
-        if head is not None:
-            chunk = head + chunk
-            if len(chunk) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(chunk):
-                head = chunk
-                continue
-            head, chunk = None, chunk.removeprefix(_BYTE_ORDER_MARK)
-        if chunk:
-            yield chunk
+def _event(block: bytes) -> tuple[str, str]:
+    """The kind of an event and its data. Other fields, and comments, are nothing to us."""
+    kind, data = "", []
+    for line in block.decode("utf-8", "replace").split("\n"):
+        name, _, value = line.partition(":")
+        if name == "data":
+            data.append(value.removeprefix(" "))
+        elif name == "event":
+            kind = value.removeprefix(" ")
+    return kind or "message", "\n".join(data)
 
 
 def _check(event: int) -> None:
@@ -159,7 +207,9 @@ def _too_large(what: str) -> StreamBroken:
 
 
 def _size(text: object) -> int:
-    return len(text.encode()) if isinstance(text, str) else 0
+    if not isinstance(text, str):
+        return 0
+    return len(text) if text.isascii() else len(text.encode())
 
 
 async def _whole(response: httpx.Response) -> JsonObject:
@@ -189,24 +239,32 @@ def _frames_of_whole(answer: JsonObject) -> list[JsonObject]:
     ]
 
 
-def _frame(event: ServerSentEvent) -> JsonObject | None:
+def _frame(kind: str, said: str) -> JsonObject | None:
     """What an event says; None for one of a kind that is not ours to read."""
-    if event.event not in _FRAMES and event.event != "message":
+    if kind not in _FRAMES and kind != "message":
         return None
     try:
-        if not isinstance(data := parse_json(event.data), dict):
+        if not isinstance(frame := parse_json(said), dict):
             raise ValueError("not an object")
     except TooLarge as error:
         raise _too_large("an event that is too large") from error
     except ValueError as error:
         raise StreamBroken("upstream_error", "The platform sent an event that is not a JSON object.") from error
-    kind = event.event if event.event != "message" else data.get("type")
-    return _check_frame({**data, "type": kind}) if isinstance(kind, str) and kind in _FRAMES else None
+    if kind != "message":
+        frame["type"] = kind
+    told = frame.get("type")
+    return _check_frame(frame) if isinstance(told, str) and told in _FRAMES else None
 
 
 def _check_frame(frame: JsonObject) -> JsonObject:
     """A frame whose parts can be used without a look; null is nothing."""
     match frame["type"]:
+        case "answer_delta":
+            for key in ("delta", "text"):
+                if not isinstance(piece := frame.get(key, ""), str):
+                    if piece is not None:
+                        raise StreamBroken("upstream_error", "The platform sent a piece of an answer that is no text.")
+                    del frame[key]
         case "retrieve":
             chunks = frame.get("chunks") or []
             if not isinstance(chunks, list) or not all(isinstance(chunk, dict) for chunk in chunks[:_CHUNKS]):
@@ -214,10 +272,6 @@ def _check_frame(frame: JsonObject) -> JsonObject:
             # Whoever must know all that an answer draws on is told that this is not all.
             cut = {"is_cut": True} if len(chunks) > _CHUNKS else {}
             return {**frame, "chunks": chunks[:_CHUNKS], **cut}
-        case "answer_delta":
-            frame = {key: value for key, value in frame.items() if key not in {"delta", "text"} or value is not None}
-            if not all(isinstance(frame.get(key, ""), str) for key in ("delta", "text")):
-                raise StreamBroken("upstream_error", "The platform sent a piece of an answer that is no text.")
     return frame
 
 

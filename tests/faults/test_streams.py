@@ -42,12 +42,18 @@ def objections(count: int, *names: str) -> set[str]:
     return {said.partition(":")[0] for _, sent, outcome in found for said in streams.objections(sent, outcome)}
 
 
-Frames = Callable[[httpx.Response, Sequence[str]], AsyncGenerator[JsonObject, None]]
+Frames = Callable[[httpx.Response, Sequence[str]], AsyncGenerator[list[JsonObject], None]]
 
 
 def frames_with(change: Callable[[AsyncIterator[JsonObject]], AsyncGenerator[JsonObject, None]]) -> Frames:
     real = sse.read_frames
-    return lambda response, secrets: change(real(response, secrets))
+
+    async def changed(response: httpx.Response, secrets: Sequence[str]) -> AsyncGenerator[list[JsonObject], None]:
+        one_by_one = (frame async for together in real(response, secrets) for frame in together)
+        async for frame in change(one_by_one):
+            yield [frame]
+
+    return changed
 
 
 async def takes_an_end_for_done(found: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:

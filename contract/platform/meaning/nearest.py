@@ -12,27 +12,24 @@ from contract.platform.query import Filters
 if TYPE_CHECKING:
     from contract.platform.meaning.embedder import Vectors
 
-# So many of the nearest are looked up first, then so many more, and then the rest in pieces of that size: of a large
-# brain, of which a search may show little, all that is related, but not all that there is.
-FIRST, MORE = 400, 4000
+# Twice as many of the nearest as are wanted are looked up first, then so many, then so many more, and then the rest in
+# pieces of that size: of a large brain, of which a search may show little, all that is related, but not all there is.
+FEW, MORE = 400, 4000
 
 
 def nearest(
     connection: sqlite3.Connection,
     view: View,
     vector: "Vectors",
-    nearness: "Vectors",
     wanted: int,
     least: float,
     related: float,
     filters: Filters,
 ) -> dict[int, float]:
-    """The cosines of the nearest chunks that meet the filters and are at least so near.
-
-    `nearness` has the cosine of each row, in whatever way it was worked out; what is told does not depend on that way.
-    """
+    """The cosines of the nearest chunks that meet the filters and are at least so near."""
     found: dict[int, float] = {}
-    for places in _by_nearness(nearness, least, related):
+    # One row after the other: the product of the matrix takes three times as long.
+    for places in _by_nearness(np.vecdot(view.rows, vector), wanted, least, related):
         chunks = _chunks(connection, view.numbers[places].tolist(), filters)
         kept = [place for place in places.tolist() if int(view.numbers[place]) in chunks][: wanted - len(found)]
         for place, cosine in zip(kept, exact(view, vector, kept), strict=True):
@@ -48,13 +45,13 @@ def exact(view: View, vector: "Vectors", places: Sequence[int]) -> list[float]:
     return cosines
 
 
-def _by_nearness(near: "Vectors", least: float, related: float) -> Iterator[Numbers]:
+def _by_nearness(near: "Vectors", wanted: int, least: float, related: float) -> Iterator[Numbers]:
     """Places from the nearest on, in pieces: only the first few are put in order, unless all are needed."""
     done = 0
-    for many, enough in ((FIRST, least), (FIRST + MORE, least), (len(near), related)):
-        if done >= len(near) or many <= done:
-            return
-        best = np.argpartition(-near, many - 1)[:many] if many < len(near) else np.arange(len(near))
+    for many, enough in ((2 * wanted, least), (FEW, least), (FEW + MORE, least), (len(near), related)):
+        if many <= done:
+            continue
+        best = np.argpartition(near, len(near) - many)[-many:] if many < len(near) else np.arange(len(near))
         best = best[np.lexsort((best, -near[best]))]
         best = best[: np.count_nonzero(near[best] >= enough)]
         for start in range(done, len(best), MORE):

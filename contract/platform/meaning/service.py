@@ -1,11 +1,9 @@
 """What a store does about meaning: a query as a vector, the chunks near it, and how far the vectors are."""
 
 import logging
-import operator
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,9 +27,6 @@ log = logging.getLogger(__name__)
 ENOUGH: Final = 0.9
 # A service whose model hardly tells related texts from others is taken at its word, as if it were like most.
 LEAST_DIFFERENCE: Final = 0.05
-# Comparing so many takes more than a millisecond. Neither numpy nor SQLite holds the interpreter's lock meanwhile.
-WORTH_A_THREAD: Final = 10_000
-BESIDE: Final = 2
 USUAL: Final = Calibration(unrelated=0.0, related=0.3)
 
 
@@ -50,7 +45,6 @@ class Meaning:
         self._matrices: Matrices | None = None
         self._own: Calibration | None = None
         self._used = -USED_SECONDS
-        self._beside = ThreadPoolExecutor(BESIDE, "compare")
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""
@@ -62,7 +56,6 @@ class Meaning:
 
     def close(self) -> None:
         self._filler.close()
-        self._beside.shutdown()
         if self._matrices is not None:
             self._matrices.close()
         if isinstance(self._embedder, RemoteEmbedder):
@@ -91,7 +84,7 @@ class Meaning:
         return vector
 
     def compare(self, connection: sqlite3.Connection, brain: int, vector: "Vectors") -> "Comparison | None":
-        """Begin to compare a query with all chunks of a brain; None without vectors."""
+        """A query with all chunks of a brain that it can be compared with; None without vectors."""
         from contract.platform.meaning.matrix import Matrices
 
         known = vectors.known(connection, Model(self._embedder.name, len(vector)))
@@ -102,11 +95,7 @@ class Meaning:
             return None
         self._matrices = self._matrices or Matrices(self._database.reading)
         view = self._matrices.view(connection, (brain, known.number), len(vector), covered.embedded)
-        if view is None:
-            return None
-        beside = self._beside if len(view.rows) >= WORTH_A_THREAD else None
-        nearness = None if beside is None else beside.submit(operator.matmul, view.rows, vector)
-        return Comparison(view, vector, known.number, self._calibration(known), nearness)
+        return None if view is None else Comparison(view, vector, known.number, self._calibration(known))
 
     def _calibration(self, known: vectors.Known) -> Calibration:
         found = self._own or known.calibration
@@ -147,13 +136,12 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How near a query is to each vector of a brain. For a large brain it is worked out beside the search for words."""
+    """A query, and the vectors of a brain."""
 
     view: "View"
     vector: "Vectors"
     model: int
     calibration: Calibration
-    begun: "Future[Vectors] | None"
 
     def near(self, connection: sqlite3.Connection, chunks: Sequence[int], wanted: int, filters: Filters) -> Near:
         """These chunks, and those that are nearest and meet the filters."""
@@ -164,16 +152,7 @@ class Comparison:
             least, related = (
                 fusion.cosine_of(worth, self.calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED)
             )
-            found = nearest.nearest(
-                connection, self.view, self.vector, self._nearness(), wanted, least, related, filters
-            )
+            found = nearest.nearest(connection, self.view, self.vector, wanted, least, related, filters)
             others = [n for n in chunks if n not in found]
             found |= nearest.cosines_of(connection, self.view, self.vector, self.model, others)
         return Near(found, self.calibration)
-
-    def _nearness(self) -> "Vectors":
-        if self.begun is not None and not self.begun.cancel():
-            return self.begun.result()
-        # It is small, or every thread is busy with others.
-        nearness: Vectors = self.view.rows @ self.vector
-        return nearness

@@ -9,9 +9,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
-from fastmcp.server.auth import AccessToken
-from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,7 +67,7 @@ class Access:
         recheck_seconds: float = RECHECK_SECONDS,
     ) -> None:
         """`surfaces` are those that are served, the one at `/mcp` first, with what each tells those it lets not in."""
-        self._app = AuthContextMiddleware(app)
+        self._app = app
         self._inbound, self._resource = inbound, resource
         self._limits = limits
         self._surfaces = surfaces
@@ -84,9 +81,12 @@ class Access:
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        if [name for name, _ in scope["headers"]].count(b"host") > 1:
             # The guard looked at one of them; a proxy may have meant the other.
             await Response(status_code=421)(scope, receive, send)
+            return
+        if self._inbound is None and not self._limits.are_set:
+            await self._app(_let_in(scope, LOCAL), receive, send)
             return
         with ExitStack() as under_way:
             try:
@@ -166,19 +166,8 @@ class Access:
 
 
 def _let_in(scope: Scope, principal: Principal) -> Scope:
-    """The request with who makes it; also as MCP's own libraries look for it."""
-    state = {**scope.get("state", {}), "principal": principal, "http": HttpAnswer()}
-    if principal is LOCAL:
-        return {**scope, "state": state}
-    token = AccessToken(
-        token="",
-        # Not the client's own: what is sealed for one caller goes by it, and clients are shared.
-        client_id=principal.partition,
-        scopes=sorted(principal.scopes),
-        subject=principal.subject,
-        claims={"iss": principal.issuer, "sub": principal.subject},
-    )
-    return {**scope, "state": state, "user": AuthenticatedUser(token)}
+    """The request with who makes it."""
+    return {**scope, "state": {**scope.get("state", {}), "principal": principal, "http": HttpAnswer()}}
 
 
 def challenge(resource: Resource | None, path: str, error: str | None, needed: Sequence[str]) -> str:

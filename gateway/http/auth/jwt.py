@@ -2,13 +2,14 @@
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from joserfc import jws
 from joserfc.errors import JoseError
@@ -25,6 +26,8 @@ _COMPACT: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-
 _SKEW: Final = 60
 _LONGEST: Final = 24 * 3600
 _NAME_LENGTH: Final = 512
+# Tokens whose signature is not verified again while its key is the provider's.
+_KNOWN_TOKENS: Final = 1024
 # Asymmetric alone: whoever can verify must not be able to sign.
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
@@ -55,6 +58,24 @@ class Expected:
     something else."""
 
 
+class _Times(NamedTuple):
+    """When a token is good, as far as it says so."""
+
+    expires: float | None
+    issued: float | None
+    not_before: float | None
+
+
+class _Verified(NamedTuple):
+    """What follows from the bytes of a token and from one key: so long as both are the same, so is this."""
+
+    header: Mapping[str, Any]
+    """Of it, what says which key is meant."""
+    key: Key
+    times: _Times
+    principal: Principal
+
+
 class JwtInbound:
     """Lets in whoever brings an access token of the provider that is meant for this gateway."""
 
@@ -72,13 +93,34 @@ class JwtInbound:
         self.wants = f"Log in at {expected.issuer} and send an access token for {expected.audience}."
         self._keeps_token = keeps_token
         self._clock = clock
+        # By their hashes: the tokens themselves are nothing to keep.
+        self._known: dict[bytes, _Verified] = {}
 
     async def principal(self, token: str) -> Principal:
+        hashed = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        known = self._known.get(hashed)
+        # Which keys there are is asked each time: they are taken back, and may be too old to rely on.
+        if known is not None and any(key is known.key for key in await self._candidates(known.header)):
+            self._check_times(known.times)
+        else:
+            known = await self._verified(token)
+            self._keep(hashed, known)
+        return known.principal
+
+    async def _verified(self, token: str) -> _Verified:
         header, claims = _read(token)
-        keys = await self._candidates(header)
-        _verify(token, str(header["alg"]), keys)
+        key = _verify(token, str(header.get("alg")), await self._candidates(header))
         self._check(header, claims)
-        return self._principal(claims, token)
+        times = _Times(*(_moment(claims.get(name)) for name in ("exp", "iat", "nbf")))
+        self._check_times(times)
+        meant = {name: header[name] for name in ("alg", "kid") if name in header}
+        return _Verified(meant, key, times, self._principal(claims, token))
+
+    def _keep(self, hashed: bytes, known: _Verified) -> None:
+        self._known.pop(hashed, None)
+        if len(self._known) >= _KNOWN_TOKENS:
+            del self._known[next(iter(self._known))]
+        self._known[hashed] = known
 
     async def problem(self) -> str | None:
         try:
@@ -100,7 +142,7 @@ class JwtInbound:
         return keys
 
     def _check(self, header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
-        now, typ = self._clock(), header.get("typ", "JWT")
+        typ = header.get("typ", "JWT")
         if not isinstance(typ, str) or typ.lower() not in _ACCESS_TOKEN_TYPES | _PLAIN_TYPES:
             raise Refused("typ")
         if _OF_ID_TOKENS & claims.keys():
@@ -112,7 +154,10 @@ class JwtInbound:
             raise Refused("issuer")
         if not self._is_for_us(claims.get("aud")):
             raise Refused("audience")
-        expires, issued, not_before = (_moment(claims.get(name)) for name in ("exp", "iat", "nbf"))
+
+    def _check_times(self, times: _Times) -> None:
+        now = self._clock()
+        expires, issued, not_before = times
         if expires is None or expires <= now - _SKEW:
             raise Refused("expired")
         if expires - (now if issued is None else issued) > _LONGEST:
@@ -183,11 +228,12 @@ def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     return header, claims
 
 
-def _verify(token: str, algorithm: str, keys: Sequence[Key]) -> None:
+def _verify(token: str, algorithm: str, keys: Sequence[Key]) -> Key:
+    """The key that it is signed with."""
     for key in keys:
         with suppress(JoseError, ValueError, TypeError, RecursionError):
             jws.deserialize_compact(token, key, registry=_REGISTRIES[algorithm])
-            return
+            return key
     raise Refused("signature")
 
 

@@ -23,6 +23,8 @@ _NOTE_LENGTH = 512
 _ORIGIN = ("path", "title", "updated_at")
 # A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
 TAKEN_SECONDS = 120.0
+# So many pieces are sent at once at most: what is sent has to be taken in that time.
+TOGETHER = 64
 _INCOMPLETE = "What came of the answer is in partial_answer, and is incomplete."
 
 
@@ -39,34 +41,35 @@ class Answer:
         self._retrieved: list[JsonObject] | None = None
         self._said: str | None = None
 
-    def take(self, frame: JsonObject) -> str | None:
-        """Add a frame. What it said, if it is a piece of the answer.
-
-        Raises:
-            StreamBroken: it holds something else where a field of the contract belongs.
-        """
+    def take(self, frames: list[JsonObject]) -> tuple[list[str], StreamBroken | None]:
+        """Add frames. What they said of the answer, and what ends it: a field that holds something else."""
+        before = len(self.deltas)
         try:
-            match frame["type"]:
-                case "answer_delta":
+            for frame in frames:
+                if frame["type"] == "answer_delta":
                     self.deltas.append(str(frame.get("delta", "")))
-                    return self.deltas[-1]
-                case "retrieve" if self._retrieved is None:
-                    chunks = frame.get("chunks") or []
-                    self._retrieved = [_retrieved(chunk) for chunk in chunks]
-                    self.origins = {
-                        kept[key]: {name: chunk.get(name) for name in _ORIGIN}
-                        for kept, chunk in zip(self._retrieved, chunks, strict=True)
-                        for key in ("document_id", "chunk_id")
-                        if chunk.get("path")
-                    }
-                case "citation":
-                    self.citations.append(only(_CITATION, frame))
-                case "done":
-                    self._said = answer if isinstance(answer := frame.get("answer"), str) else None
-                    self.note = note[:_NOTE_LENGTH] if isinstance(note := frame.get("note"), str) and note else None
+                else:
+                    self._take(frame)
         except GatewayError as error:
-            raise StreamBroken(error.code, error.message) from error
-        return None
+            return self.deltas[before:], StreamBroken(error.code, error.message)
+        return self.deltas[before:], None
+
+    def _take(self, frame: JsonObject) -> None:
+        match frame["type"]:
+            case "retrieve" if self._retrieved is None:
+                chunks = frame.get("chunks") or []
+                self._retrieved = [_retrieved(chunk) for chunk in chunks]
+                self.origins = {
+                    kept[key]: {name: chunk.get(name) for name in _ORIGIN}
+                    for kept, chunk in zip(self._retrieved, chunks, strict=True)
+                    for key in ("document_id", "chunk_id")
+                    if chunk.get("path")
+                }
+            case "citation":
+                self.citations.append(only(_CITATION, frame))
+            case "done":
+                self._said = answer if isinstance(answer := frame.get("answer"), str) else None
+                self.note = note[:_NOTE_LENGTH] if isinstance(note := frame.get("note"), str) and note else None
 
     @property
     def text(self) -> str:

@@ -9,6 +9,8 @@ def fill(found: JsonObject, fields: JsonObject) -> JsonObject:
     missing = {}
     for name, empty in fields.items():
         value = found.get(name)
+        if type(value) is type(empty) and value is not None:
+            continue
         kinds = (int, float) if isinstance(empty, float) else type(empty)
         if value is None:
             missing[name] = empty

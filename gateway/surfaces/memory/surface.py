@@ -18,7 +18,7 @@ from gateway.operations.table import JsonObject, Upload
 from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory import schema as schema
 from gateway.surfaces.memory import text as text
-from gateway.surfaces.memory.answer import Answer, send_within_time
+from gateway.surfaces.memory.answer import TOGETHER, Answer, send_within_time
 from gateway.surfaces.memory.fields import fill
 
 # Fields of the contract, with what stands where a platform says nothing.
@@ -143,10 +143,17 @@ class Memory(Surface):
         incoming, answer = INCOMING.get(), Answer()
         query = {"query": args.query, "top_k": args.top_k}
         try:
-            async with WaitTimer() as timer, aclosing(self._brain.ask(call, args.brain, query)) as frames:
-                async for frame in frames:
-                    if (delta := answer.take(frame)) is not None:
-                        await send_within_time(incoming.report(len(answer.deltas) - 1, delta), timer)
+            with WaitTimer() as timer:
+                async with aclosing(self._brain.ask(call, args.brain, query)) as coming:
+                    async for frames in coming:
+                        place = len(answer.deltas)
+                        pieces, broken = answer.take(frames)
+                        for start in range(0, len(pieces), TOGETHER):
+                            sending = incoming.report(place + start, *pieces[start : start + TOGETHER])
+                            await send_within_time(sending, timer)
+                        if broken is not None:
+                            raise broken
+                        del frames, pieces
         except StreamBroken as error:
             raise answer.broken_off(error) from error
         said = text.answered(answer.text, answer.citations, answer.origins)

@@ -15,7 +15,7 @@ _DAY_LENGTH = 10
 
 def score(value: object) -> str:
     """Three decimals, or three significant digits where that would read as nothing."""
-    number = float(value) if isinstance(value, int | float) and abs(value) < _LARGEST_SCORE else 0.0
+    number = float(value) if isinstance(value, (int, float)) and abs(value) < _LARGEST_SCORE else 0.0
     return f"{number:.3f}" if abs(number) >= 0.001 or number == 0 else f"{number:.3g}"
 
 
@@ -34,7 +34,9 @@ def _beginning(content: object) -> str:
     # A hit may hold megabytes, and only its beginning is shown; more of it where some is taken out.
     text = str(content or "")
     shown = visible(text[:_HIT_LENGTH])
-    return shown if len(shown) == _HIT_LENGTH else visible(text[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
+    if len(shown) == _HIT_LENGTH or len(text) <= _HIT_LENGTH:
+        return shown
+    return visible(text[: 4 * _HIT_LENGTH])[:_HIT_LENGTH]
 
 
 def whole_hits(found: list[JsonObject]) -> list[tuple[str, str]]:
@@ -51,7 +53,10 @@ def _is_cut(content: object) -> bool:
 
 def _date(hit: JsonObject) -> object:
     """When it was written, as the platform says it, if it does."""
-    return next((hit[name] for name in ("updated_at", "modified", "created_at") if isinstance(hit.get(name), str)), "")
+    for name in ("updated_at", "modified", "created_at"):
+        if isinstance(date := hit.get(name), str):
+            return date
+    return ""
 
 
 def remembered(document: JsonObject) -> str:

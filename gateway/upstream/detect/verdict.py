@@ -72,7 +72,7 @@ class Verdict:
             Absent: the dialect has none, or this platform was seen not to have it.
         """
         route = self.dialect.routes.get(op)
-        if route is None or self._absent.get(route.name, 0.0) > self.clock():
+        if route is None or (self._absent and self._absent.get(route.name, 0.0) > self.clock()):
             raise Absent
         return route
 
@@ -83,7 +83,7 @@ class Verdict:
 
     def denies(self, response: httpx.Response, body: bytes) -> bool:
         """Whether an answer means that there is no such route, as opposed to no such brain or document."""
-        if response.status_code < 300 and response.status_code not in {status for status, _, _ in self.nowhere}:
+        if response.status_code < 300 and not any(status == response.status_code for status, _, _ in self.nowhere):
             return False
         if self.nowhere and response.status_code not in {405, 501}:
             return names_no_route(response, body) or fingerprint(response, body) in self.nowhere

@@ -154,15 +154,23 @@ async def _canonical_frames(frames: Frames) -> Frames:
     """Their frames as ours."""
     answer = _Answer()
     async with aclosing(frames) as theirs:
-        async for frame in theirs:
-            try:
-                ours = answer.canonical(snake_keys(frame))
-            except GatewayError as error:
-                raise StreamBroken(error.code, error.message) from error
-            yield ours
-            if ours["type"] == "citation":
-                # That took a while: others have their turn before the next one.
-                await asyncio.sleep(0)
+        async for together in theirs:
+            ours: list[JsonObject] = []
+            for frame in together:
+                try:
+                    ours.append(answer.canonical(snake_keys(frame)))
+                except GatewayError as error:
+                    if ours:
+                        yield ours
+                    raise StreamBroken(error.code, error.message) from error
+                if ours[-1]["type"] == "citation":
+                    # That took a while: others have their turn before the next one.
+                    yield ours
+                    ours = []
+                    await asyncio.sleep(0)
+            if ours:
+                yield ours
+            del together, ours
 
 
 class _Answer:

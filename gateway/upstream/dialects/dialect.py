@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 
-Frames = AsyncGenerator[JsonObject, None]
+# Those together that came together.
+Frames = AsyncGenerator[list[JsonObject], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,11 @@ class Route:
     encode: Encoder = as_empty_object
     decode: Decoder = unchanged
     reframe: Reframe = as_they_come
+    name: str = field(init=False)
+    """How receipts and logs call this route."""
 
-    @property
-    def name(self) -> str:
-        """How receipts and logs call this route."""
-        return f"{self.method} {self.path}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.method} {self.path}")
 
     def fill(self, args: Args) -> str:
         """The path for these arguments, every value quoted as one segment.

@@ -9,15 +9,19 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
+from multidict import CIMultiDict
 from yarl import URL
+
+from gateway.upstream.wire.request import AS_TEXT, headers_of
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -34,6 +38,7 @@ _PART_BYTES: Final = 64 * 1024
 _HEADER_BYTES: Final = 32 * 1024
 _HEADERS: Final = 256
 _NEVER: Final = float("inf")
+_NO_MEDIA_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
@@ -41,7 +46,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._session: aiohttp.ClientSession | None = None
+        self._connections: _Connections | None = None
         self._open: set[_Body] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -54,14 +59,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             raise
         body = _Body(answer, self._left)
         self._open.add(body)
-        return httpx.Response(answer.status, headers=answer.raw_headers, stream=body)
+        return httpx.Response(answer.status, headers=headers_of(answer.raw_headers), stream=body)
 
     async def aclose(self) -> None:
         # aiohttp alone would leave those waiting for ever who read a body.
         for body in list(self._open):
             await body.aclose()
-        if self._session is not None:
-            await self._session.close()
+        if self._connections is not None:
+            await self._connections.close()
 
     async def _take_place(self, seconds: float | None) -> None:
         if not self._places.locked():
@@ -79,26 +84,71 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     async def _send(self, request: httpx.Request, timeouts: dict[str, float | None]) -> aiohttp.ClientResponse:
         """The answer to a request, its body still to come."""
-        if self._session is None:
-            self._session = _session()
+        if self._connections is None:
+            self._connections = _connections()
         try:
-            arguments: dict[str, Any] = {
-                "headers": [(name.decode("ascii"), value.decode("ascii")) for name, value in _headers(request)],
-                "timeout": _timeout(timeouts.get("connect"), timeouts.get("read")),
-                "ssl": _tls() if request.url.scheme == "https" else True,
-                "allow_redirects": False,
-            }
-            url = URL(_address(request.url), encoded=True)
             if (whole := _small(request)) is not None:
-                return await self._session.request(request.method, url, data=whole or None, **arguments)
+                return await self._exchange(request, whole or None, timeouts)
             async with asyncio.timeout(None) as clock:
-                parts = _parts(request, clock, timeouts.get("write"))
-                return await self._session.request(request.method, url, data=parts, **arguments)
+                return await self._exchange(request, _parts(request, clock, timeouts.get("write")), timeouts)
         except TimeoutError:
             # aiohttp's own were put in other words below.
             raise httpx.WriteTimeout("the platform stopped reading") from None
         except _FAILURES as error:
             raise _failure(error) from error
+
+    async def _exchange(
+        self, request: httpx.Request, body: bytes | AsyncIterator[bytes] | None, timeouts: dict[str, float | None]
+    ) -> aiohttp.ClientResponse:
+        """What a session of aiohttp does for one request, without what we would have to switch off there."""
+        connections = self._connections
+        assert connections is not None
+        address, headers = request.extensions.get(AS_TEXT) or _as_text(request)
+        sending = _Request(
+            request.method,
+            URL(address, encoded=True),
+            headers=headers,
+            data=body,
+            loop=asyncio.get_running_loop(),
+            ssl=_tls() if request.url.scheme == "https" else True,
+        )
+        try:
+            connection = await connections.connect(sending, [], _timeout(timeouts.get("connect")))
+        except TimeoutError:
+            raise httpx.ConnectTimeout("no connection in time") from None
+        try:
+            assert connection.protocol is not None
+            connection.protocol.set_response_params(
+                skip_payload=request.method == "HEAD",
+                read_until_eof=True,
+                auto_decompress=False,
+                read_timeout=timeouts.get("read"),
+                max_line_size=_HEADER_BYTES,
+                max_field_size=_HEADER_BYTES,
+                max_headers=_HEADERS,
+            )
+            answer = await sending.send(connection)
+            try:
+                return await answer.start(connection)
+            except BaseException:
+                answer.close()
+                raise
+        except aiohttp.ServerTimeoutError as error:
+            connection.close()
+            raise _failure(error) from error
+        except BaseException:
+            connection.close()
+            raise
+
+
+class _Request(aiohttp.ClientRequest):
+    """A request with the headers that it is given, and no others."""
+
+    def update_headers(self, headers: Any) -> None:
+        self.headers = CIMultiDict(headers)
+
+    def update_auto_headers(self, skip_auto_headers: Any) -> None:
+        self._skip_auto_headers = _NO_MEDIA_TYPE
 
 
 class _Body(httpx.AsyncByteStream):
@@ -111,10 +161,10 @@ class _Body(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         content = self._answer.content
         try:
-            while part := await content.readany():
-                # Unpacked, it may be a thousand times as large; who reads it looks after each part.
-                for start in range(0, len(part), _PART_BYTES):
-                    yield part[start : start + _PART_BYTES]
+            while parts := _in_parts(await content.readany()):
+                # Taken out: while the next ones are waited for, nothing is held.
+                while parts:
+                    yield parts.pop()
         except _FAILURES as error:
             # What came before is still to be read: perhaps it was all.
             content.set_exception(None)  # type: ignore[arg-type]
@@ -129,6 +179,13 @@ class _Body(httpx.AsyncByteStream):
         if not self._answer.closed:
             self._answer.close()
         left(self)
+
+
+def _in_parts(read: bytes) -> list[bytes]:
+    """The last one first. Unpacked, it may be a thousand times as large; who reads it looks after each part."""
+    if len(read) <= _PART_BYTES:
+        return [read] if read else []
+    return [read[start : start + _PART_BYTES] for start in range(0, len(read), _PART_BYTES)][::-1]
 
 
 class _Connections(aiohttp.TCPConnector):
@@ -166,9 +223,14 @@ def _has_more_to_say(connection: "Connection") -> bool:
         return True
     if not hasattr(select, "poll"):
         return False
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    if (poll := _POLLS.get(protocol)) is None:
+        poll = _POLLS[protocol] = select.poll()
+        poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+# One for each connection, as long as it lives: to make one takes longer than to ask it.
+_POLLS: Final["WeakKeyDictionary[ResponseHandler, select.poll]"] = WeakKeyDictionary()
 
 
 class _Names(AbstractResolver):
@@ -197,18 +259,8 @@ class _Names(AbstractResolver):
         pass
 
 
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=_Connections(limit=0, keepalive_timeout=_IDLE_SECONDS, resolver=_Names(), use_dns_cache=False),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        middlewares=(_sent_once,),
-        auto_decompress=False,
-        trust_env=False,
-        max_line_size=_HEADER_BYTES,
-        max_field_size=_HEADER_BYTES,
-        max_headers=_HEADERS,
-    )
+def _connections() -> _Connections:
+    return _Connections(limit=0, keepalive_timeout=_IDLE_SECONDS, resolver=_Names(), use_dns_cache=False)
 
 
 @cache
@@ -220,18 +272,17 @@ def _tls() -> ssl.SSLContext:
 
 
 @cache
-def _timeout(connect: float | None, read: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, connect=connect, sock_read=read, ceil_threshold=_NEVER)
+def _timeout(connect: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, connect=connect, ceil_threshold=_NEVER)
 
 
-def _address(url: httpx.URL) -> str:
-    """To the letter, and without what aiohttp would make a header of."""
-    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii')}"
-
-
-def _headers(request: httpx.Request) -> Iterator[tuple[bytes, bytes]]:
-    """aiohttp says itself that it sends in chunks."""
-    return (header for header in request.headers.raw if header[0].lower() != b"transfer-encoding")
+def _as_text(request: httpx.Request) -> tuple[str, list[tuple[str, str]]]:
+    """The address to the letter, without what aiohttp would make a header of, and the headers."""
+    url = request.url
+    headers = [(name.decode("ascii"), value.decode("ascii")) for name, value in request.headers.raw]
+    # aiohttp says itself that it sends in chunks.
+    sent = [(name, value) for name, value in headers if name.lower() != "transfer-encoding"]
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii')}", sent
 
 
 def _small(request: httpx.Request) -> bytes | None:
@@ -258,18 +309,9 @@ def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
         clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
-async def _sent_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp sends a GET, PUT or DELETE again when a kept connection breaks: not when it does not hear of that."""
-    try:
-        return await handler(request)
-    except _FAILURES as error:
-        raise _failure(error) from error
-
-
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
 # The first that fits. Only the first three were not sent.
 _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
-    (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
     (aiohttp.ClientConnectorError, httpx.ConnectError),
     (aiohttp.InvalidURL, httpx.ConnectError),
     (aiohttp.ServerTimeoutError, httpx.ReadTimeout),

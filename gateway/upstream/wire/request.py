@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from copy import copy
 from functools import cache, lru_cache
 from typing import Final
@@ -16,51 +16,82 @@ from gateway.upstream.dialects.dialect import Body
 _COMMON: Final = tuple(
     httpx.AsyncClient(
         transport=httpx.AsyncBaseTransport(), trust_env=False, headers={"accept-encoding": "gzip"}
-    ).headers.raw
+    ).headers.items()
 )
+# Packed, the first words of a stream would wait for the next ones.
+_COMMON_OF_STREAMS: Final = tuple(
+    (name, {"accept": "text/event-stream", "accept-encoding": "identity"}.get(name, value)) for name, value in _COMMON
+)
+# Where the transport finds address and headers as text, so that it need not take the request apart again.
+AS_TEXT: Final = "as_text"
 _FORMATS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _PART_BYTES: Final = 64 * 1024
 
 
 def request_of(
-    method: str, root: str, path: str, body: Body, headers: Mapping[str, str], *, seconds: float, connect: float
+    method: str,
+    root: str,
+    path: str,
+    body: Body,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    connect: float,
+    streams: bool = False,
 ) -> httpx.Request:
     """A request that may wait so long for each part of it, and for a connection."""
-    url, extensions = (
-        _url(root, path, urlencode(body.params, doseq=True) if body.params else None),
-        _timeouts(seconds, connect),
-    )
-    sent = [*_COMMON, *((name.encode("ascii"), value.encode("ascii")) for name, value in headers.items())]
+    origin, base = _origin(root)
+    target = f"{base}{path}?{urlencode(body.params, doseq=True)}" if body.params else base + path
+    url = _url(root, *target.partition("?")[::2])
+    timeouts = _timeouts(seconds, connect)
+    sent = [*(_COMMON_OF_STREAMS if streams else _COMMON), *headers.items()]
     if (upload := body.upload) is not None:
         files = {"file": (upload.name, upload.body, upload.content_type)}
-        return httpx.Request(method, url, files=files, headers=sent, extensions=extensions)
+        return httpx.Request(method, url, files=files, headers=sent, extensions={"timeout": timeouts})
     content, media_type = _content(body)
     if media_type is not None:
-        sent.append((b"content-type", media_type))
+        sent.append(("content-type", media_type))
     if content or method != "GET":
-        sent.append((b"content-length", b"%d" % len(content)))
+        sent.append(("content-length", str(len(content))))
+    sent.insert(0, ("host", url.netloc.decode("ascii")))
     request = httpx.Request(
-        method, url, headers=[(b"host", url.netloc), *sent], stream=httpx.ByteStream(content), extensions=extensions
+        method,
+        url,
+        headers=headers_of([(name.encode("ascii"), value.encode("ascii")) for name, value in sent]),
+        stream=httpx.ByteStream(content),
+        extensions={"timeout": timeouts, AS_TEXT: (origin + target, sent)},
     )
     request.read()
     return request
 
 
-def _url(root: str, path: str, query: str | None) -> httpx.URL:
+def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> httpx.Headers:
+    """Headers that are bytes already: httpx would look at each of them to find that out."""
+    headers = httpx.Headers()
+    headers._list = [(name, name.lower(), value) for name, value in raw]
+    return headers
+
+
+@lru_cache(maxsize=16)
+def _origin(root: str) -> tuple[str, str]:
+    """What a request's address begins with, without anybody's name and password; and the path that all paths follow."""
+    url = _parse_url(root)
+    return f"{url.scheme}://{url.netloc.decode('ascii')}", url._uri_reference.path.rstrip("/")
+
+
+def _url(root: str, path: str, query: str) -> httpx.URL:
     """To the letter: both are escaped already, and their segments were counted. httpx looks at each letter again."""
-    base = _parse_url(root)
-    url = copy(base)
-    before = base._uri_reference
-    url._uri_reference = before._replace(path=before.path.rstrip("/") + path, query=query)
+    url = copy(_parse_url(root))
+    url._uri_reference = url._uri_reference._replace(path=path, query=query or None)
     return url
 
 
-def _content(body: Body) -> tuple[bytes, bytes | None]:
+def _content(body: Body) -> tuple[bytes, str | None]:
     if body.content is not None:
-        return body.content, b"application/octet-stream"
+        return body.content, "application/octet-stream"
     if body.json is None:
         return b"", None
-    return json.dumps(body.json, ensure_ascii=False, separators=(",", ":")).encode(), b"application/json"
+    return json.dumps(body.json, ensure_ascii=False, separators=(",", ":")).encode(), "application/json"
 
 
 @lru_cache(maxsize=16)
@@ -70,8 +101,8 @@ def _parse_url(root: str) -> httpx.URL:
 
 
 @cache
-def _timeouts(seconds: float, connect: float) -> dict[str, dict[str, float | None]]:
-    return {"timeout": httpx.Timeout(seconds, connect=connect, pool=connect).as_dict()}
+def _timeouts(seconds: float, connect: float) -> dict[str, float | None]:
+    return httpx.Timeout(seconds, connect=connect, pool=connect).as_dict()
 
 
 def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from contract.platform.convert import Converted
 from contract.platform.documents import Draft
 from contract.platform.ingest import Original
 from contract.platform.library import Operation
-from contract.platform.meaning import fusion, matrix, nearest, service, vectors
+from contract.platform.meaning import fusion, matrix, nearest, vectors
 from contract.platform.search import Folders, Found
 from contract.platform.sessions import Message
 from contract.platform.store import Store
@@ -100,11 +98,11 @@ def test_the_newest_are_taken_from_what_has_to_do_with_the_query(store: Store, b
 def test_of_a_large_brain_of_which_little_may_be_shown_only_what_is_related_is_looked_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(nearest, "FIRST", 1)
+    monkeypatch.setattr(nearest, "FEW", 3)
     monkeypatch.setattr(nearest, "MORE", 2)
-    near = np.asarray([0.9, 0.8, 0.7, 0.6, 0.2, 0.1], dtype=np.float32)
-    assert [places.tolist() for places in nearest._by_nearness(near, 0.0, 0.5)] == [[0], [1, 2], [3]]
-    assert [places.tolist() for places in nearest._by_nearness(near[3:], 0.0, 0.5)] == [[0], [1, 2]]
+    near = np.asarray([0.9, 0.8, 0.7, 0.6, 0.58, 0.55, 0.2, 0.1], dtype=np.float32)
+    assert [places.tolist() for places in nearest._by_nearness(near, 1, 0.0, 0.5)] == [[0, 1], [2], [3, 4], [5]]
+    assert [places.tolist() for places in nearest._by_nearness(near[5:], 1, 0.0, 0.5)] == [[0, 1], [2]]
 
 
 def test_what_is_far_from_the_query_is_left_out_where_a_note_has_its_words(store: Store, brain: Brain) -> None:
@@ -165,10 +163,10 @@ def test_what_has_expired_is_not_found_by_what_it_means(store: Store) -> None:
 
 
 def test_enough_is_found_behind_many_that_are_left_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "FIRST", 4)
+    monkeypatch.setattr(nearest, "FEW", 50)
     monkeypatch.setattr(nearest, "MORE", 8)
     brain = store.brain("main")
-    nearer = [Operation("write", f"closed/{n}.md", b"car") for n in range(40)]
+    nearer = [Operation("write", f"closed/{n}.md", b"car") for n in range(80)]
     store.documents.batch(
         brain, [*nearer, *(Operation("write", f"open/{n}.md", b"a red automobile") for n in range(9))]
     )
@@ -302,28 +300,6 @@ def test_a_large_brain_whose_vectors_cannot_be_read_is_searched_by_words(
     assert store.search(brain, "hound", 5).method == "keyword"
     store._meaning._matrices.close()
     assert store.search(brain, "hound", 5).method == "hybrid"
-
-
-@pytest.mark.parametrize("busy", [0, service.BESIDE])
-def test_a_large_brain_is_compared_beside_the_search_for_words_unless_all_threads_are_busy(
-    store: Store, brain: Brain, busy: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = store.search(brain, "dog", 5)
-    compared: list[str] = []
-
-    def matmul(rows: Any, vector: Any) -> Any:
-        compared.append(threading.current_thread().name)
-        return rows @ vector
-
-    monkeypatch.setattr(service, "WORTH_A_THREAD", 1)
-    monkeypatch.setattr(service, "operator", SimpleNamespace(matmul=matmul))
-    assert store._meaning is not None
-    go_on = threading.Event()
-    others = [store._meaning._beside.submit(go_on.wait, 60) for _ in range(busy)]
-    assert store.search(brain, "dog", 5) == expected
-    go_on.set()
-    assert all(other.result() for other in others)
-    assert [name.startswith("compare") for name in compared] == ([] if busy else [True])
 
 
 def test_numbers_of_two_bytes_are_widened_as_numpy_does() -> None:

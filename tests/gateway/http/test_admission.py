@@ -494,7 +494,7 @@ def admission_of(full: House) -> Admission:
     """The one that this gateway has, below its other layers."""
     app: Any = full.app
     while not isinstance(app, Admission):
-        app = app.app if hasattr(app, "app") else app._app
+        app = app._app if hasattr(app, "_app") else app.app
     return app
 
 

@@ -100,7 +100,7 @@ async def _running() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def started(*, is_direct: bool, surface: Echo | None = None) -> AsyncIterator[ASGIApp]:
+async def started(*, is_direct: bool, surface: Surface | None = None) -> AsyncIterator[ASGIApp]:
     surface = surface or Echo(None)  # type: ignore[arg-type]  # its tools ask nothing of a brain
     server = server_of(surface, tools_of(surface), "1.0", None)
     app = endpoint({"echo": Mount(server)}, _running, HttpOptions(max_body=1_000_000, direct=is_direct), Door())

@@ -20,12 +20,12 @@ async def after(seconds: float) -> str:
 
 
 async def test_what_comes_in_time_comes() -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         assert await timer.wait(after(0), at(LONG)) == "came"
 
 
 async def test_what_comes_late_does_not() -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         with pytest.raises(TimeoutError):
             await timer.wait(after(LONG), at(SOON))
         task = asyncio.current_task()
@@ -34,14 +34,13 @@ async def test_what_comes_late_does_not() -> None:
 
 
 async def test_a_time_that_is_past_is_late() -> None:
-    async with WaitTimer() as timer:
-        with pytest.raises(TimeoutError):
-            await timer.wait(after(LONG), at(-1))
+    with WaitTimer() as timer, pytest.raises(TimeoutError):
+        await timer.wait(after(LONG), at(-1))
 
 
 @pytest.mark.parametrize("first", [SOON / 2, LONG], ids=["shorter", "longer"])
 async def test_each_wait_has_its_own_end(first: float) -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         assert await timer.wait(after(0), at(first)) == "came"
         with pytest.raises(TimeoutError):
             await timer.wait(after(LONG), at(2 * SOON))
@@ -49,7 +48,7 @@ async def test_each_wait_has_its_own_end(first: float) -> None:
 
 
 async def test_between_waits_no_time_counts() -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         assert await timer.wait(after(0), at(SOON)) == "came"
         await asyncio.sleep(2 * SOON)
         assert await timer.wait(after(0), at(LONG)) == "came"
@@ -59,9 +58,8 @@ async def test_a_failure_is_the_wait_s_own() -> None:
     async def fails() -> None:
         raise LookupError
 
-    async with WaitTimer() as timer:
-        with pytest.raises(LookupError):
-            await timer.wait(fails(), at(LONG))
+    with WaitTimer() as timer, pytest.raises(LookupError):
+        await timer.wait(fails(), at(LONG))
 
 
 @pytest.fixture
@@ -80,14 +78,14 @@ async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
 
 
 async def test_many_waits_take_one_timer(timers: list[asyncio.TimerHandle]) -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         for _ in range(100):
             await timer.wait(after(0), at(LONG))
     assert len(timers) == 1
 
 
 async def test_none_is_left_behind(timers: list[asyncio.TimerHandle]) -> None:
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         await timer.wait(after(0), at(LONG))
         await timer.wait(after(0), at(LONG / 2))
     assert [timer.cancelled() for timer in timers] == [True, True]
@@ -97,7 +95,7 @@ async def cancelled(of: Callable[[WaitTimer], Awaitable[object]], seconds: float
     """A task that waits, cancelled from outside after so long."""
 
     async def waits() -> object:
-        async with WaitTimer() as timer:
+        with WaitTimer() as timer:
             return await of(timer)
 
     task = asyncio.create_task(waits())
@@ -133,7 +131,7 @@ async def test_what_came_in_the_last_moment_leaves_no_trace() -> None:
             return "came"
         return "never"
 
-    async with WaitTimer() as timer:
+    with WaitTimer() as timer:
         assert await timer.wait(stubborn(), at(SOON)) == "came"
     task = asyncio.current_task()
     assert task is not None

@@ -132,8 +132,8 @@ async def outcome(upstream: Upstream, op: Op) -> JsonObject | GatewayError:
     try:
         if op is not Op.ASK:
             return (await upstream.send(Call(), op, ARGS)).answer
-        async with await upstream.open(Call(), op, ARGS) as frames:
-            return {"frames": [frame async for frame in frames]}
+        async with await upstream.open(Call(), op, ARGS) as coming:
+            return {"frames": [frame async for frames in coming for frame in frames]}
     except GatewayError as error:
         return error
 

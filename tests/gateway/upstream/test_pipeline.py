@@ -161,8 +161,8 @@ async def refusal(sending: Awaitable[object]) -> GatewayError:
 
 
 async def asked(upstream: Upstream) -> list[dict[str, Any]]:
-    async with await upstream.open(Call(), Op.ASK, ARGS) as frames:
-        return [frame async for frame in frames]
+    async with await upstream.open(Call(), Op.ASK, ARGS) as coming:
+        return [frame async for frames in coming for frame in frames]
 
 
 SENT = {
@@ -657,8 +657,8 @@ async def test_an_answer_comes_in_frames() -> None:
     async with listening(says(STREAM_HEAD, RETRIEVE, DELTA[:10], DELTA[10:] + DONE)) as peer:
         async with reaching(peer.url, token="secret") as upstream:
             call = Call()
-            async with await upstream.open(call, Op.ASK, ARGS) as frames:
-                kinds = [frame["type"] async for frame in frames]
+            async with await upstream.open(call, Op.ASK, ARGS) as coming:
+                kinds = [frame["type"] async for frames in coming for frame in frames]
         assert kinds == ["retrieve", "answer_delta", "done"]
     (request,) = peer.requests
     assert request.startswith(b"POST /v1/brains/b1/ask HTTP/1.1\r\n")
@@ -768,10 +768,10 @@ async def test_however_a_caller_leaves_an_answer_its_connection_is_closed(leave:
     async with listening(wait_for_the_end) as peer, reaching(peer.url) as upstream:
 
         async def ask() -> None:
-            async with await upstream.open(Call(), Op.ASK, ARGS) as frames:
+            async with await upstream.open(Call(), Op.ASK, ARGS) as coming:
                 if leave == "unread":
                     return
-                async for frame in frames:
+                async for (frame,) in coming:
                     assert frame["type"] == "retrieve"
                     begun.set()
                     if leave == "early":

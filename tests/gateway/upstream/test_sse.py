@@ -46,7 +46,7 @@ def response(
 
 
 async def read(*chunks: bytes, ending: Exception | None = None, headers: Headers | None = None) -> list[dict[str, Any]]:
-    return [frame async for frame in read_frames(response(chunks, ending, headers))]
+    return [frame async for together in read_frames(response(chunks, ending, headers)) for frame in together]
 
 
 async def broken(
@@ -60,8 +60,8 @@ async def read_until_broken(
 ) -> tuple[list[dict[str, Any]], StreamBroken]:
     seen: list[dict[str, Any]] = []
     try:
-        async for frame in read_frames(answer, secrets):
-            seen.append(frame)  # noqa: PERF401  # what was seen before the failure matters
+        async for together in read_frames(answer, secrets):
+            seen += together
     except StreamBroken as error:
         return seen, error
     pytest.fail(f"the stream was whole: {seen}")
@@ -219,7 +219,7 @@ async def test_a_stream_that_comes_squeezed_is_read() -> None:
 async def test_the_media_type_may_have_parameters_or_be_missing(headers: dict[str, str]) -> None:
     """Whatever it says of the characters: an event stream is UTF-8."""
     answer = httpx.Response(200, headers=headers, stream=response([WHOLE]).stream)
-    assert [frame async for frame in read_frames(answer)] == FRAMES
+    assert [frame async for together in read_frames(answer) for frame in together] == FRAMES
 
 
 async def test_an_answer_may_come_whole() -> None:
@@ -365,17 +365,35 @@ async def test_an_event_is_delivered_as_soon_as_it_is_whole(newline: bytes) -> N
             after.append("more was asked for")
 
     async with aclosing(read_frames(response(sent()))) as found:
-        assert await anext(found) == FRAMES[0]
+        assert await anext(found) == [FRAMES[0]]
         assert after == []
-        assert await anext(found) == FRAMES[1]
+        assert await anext(found) == [FRAMES[1]]
         assert len(after) == 1
-        assert await anext(found) == FRAMES[2]
+        assert await anext(found) == [FRAMES[2]]
         assert len(after) == 2
 
 
 async def test_frames_before_a_failure_are_delivered() -> None:
     seen, error = await read_until_broken(response([RETRIEVE, DELTA]))
     assert (seen, error.code) == (FRAMES[:2], "stream_truncated")
+
+
+@pytest.mark.parametrize("failure", [b"event: error\n\n", b"event: done\ndata: no JSON\n\n"])
+async def test_frames_that_come_together_with_a_failure_are_delivered_before_it(failure: bytes) -> None:
+    seen, error = await read_until_broken(response([RETRIEVE + DELTA + failure]))
+    assert (seen, error.code) == (FRAMES[:2], "upstream_error")
+
+
+async def test_frames_that_come_together_stay_together() -> None:
+    parts = [RETRIEVE + DELTA[:9], DELTA[9:] + DELTA * 2 + DELTA[:5], DELTA[5:] + DONE]
+    found = [together async for together in read_frames(response(parts))]
+    assert found == [FRAMES[:1], FRAMES[1:2] * 3, FRAMES[1:]]
+
+
+async def test_what_says_nothing_is_nothing_that_came() -> None:
+    """Whoever waits for the next frame waits on: a platform that only pings is silent."""
+    parts = [RETRIEVE, b": ping\n\n", b"event: usage\ndata: 1\n\n", DELTA, b"\n", DONE]
+    assert [together async for together in read_frames(response(parts))] == [FRAMES[:1], FRAMES[1:2], FRAMES[2:]]
 
 
 @UNHURRIED

@@ -76,8 +76,8 @@ async def is_absent(upstream: Upstream, op: Op, args: dict[str, Any]) -> bool:
 
 
 async def asked(upstream: Upstream) -> str:
-    async with await upstream.open(Call(), Op.ASK, SEARCH) as frames:
-        found = [frame async for frame in frames]
+    async with await upstream.open(Call(), Op.ASK, SEARCH) as coming:
+        found = [frame async for frames in coming for frame in frames]
     return str(found[-1].get("answer") or "".join(frame.get("delta", "") for frame in found))
 
 

@@ -213,11 +213,10 @@ def test_an_answer_of_another_shape_is_an_error_of_the_platform(op: Op, answer: 
 
 
 async def reframed(*events: tuple[str, JsonObject]) -> list[JsonObject]:
-    async def frames() -> AsyncGenerator[JsonObject, None]:
-        for kind, data in events:
-            yield {**data, "type": kind}
+    async def theirs() -> AsyncGenerator[list[JsonObject], None]:
+        yield [{**data, "type": kind} for kind, data in events]
 
-    return [frame async for frame in DAEMON.routes[Op.ASK].reframe(frames())]
+    return [frame async for frames in DAEMON.routes[Op.ASK].reframe(theirs()) for frame in frames]
 
 
 CHUNK = {"chunkId": "c1", "documentId": "d", "path": "wiki/a.md", "score": 1.0, "text": "The sky is blue. " * 40}
@@ -289,8 +288,8 @@ async def test_a_source_is_looked_for_in_the_answer_a_hundred_times_and_no_more(
 async def asked(daemon: FakeDaemon) -> list[JsonObject]:
     daemon.brains["notes"] = {"memory/global/a.md": (b"# A\n\nX marks the spot, they say.", 0.0)}
     with listening(daemon.app()) as url:
-        async with reaching(url, DAEMON) as upstream, await upstream.open(Call(), Op.ASK, QUERY) as frames:
-            return [frame async for frame in frames]
+        async with reaching(url, DAEMON) as upstream, await upstream.open(Call(), Op.ASK, QUERY) as coming:
+            return [frame async for frames in coming for frame in frames]
 
 
 @MAKES
