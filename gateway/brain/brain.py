@@ -285,10 +285,7 @@ class Brain:
         return bool(going_by((await self._directory.listing(call))["items"], brain))
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[list[JsonObject], None]:
-        """The frames of an answer, in order, those together that came together, `done` last.
-
-        It draws on nothing that the caller may not see.
-        """
+        """The frames of an answer, as they came together, `done` last; drawn from what the caller may see alone."""
         with self._limits.hold_answer(call.caller.partition):
             finder = self._finder
             sources = Sources(

@@ -79,9 +79,7 @@ class Settings(BaseSettings):
         7, description="How many daily backups are kept in `BRAINS_BACKUP_DIR`."
     )
     quota_notes: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="How many notes one brain of the embedded brain may hold, those that are derived included. Unset: "
-        "no limit.",
+        None, description="How many notes one brain of the embedded brain may hold, derived ones too. Unset: no limit."
     )
     quota_bytes: Annotated[int, Field(ge=1024)] | None = Field(
         None, description="How many bytes the notes of one brain of the embedded brain may hold. Unset: no limit."
@@ -122,8 +120,7 @@ class Settings(BaseSettings):
         description="Project of calls that name none, where there is one tenant.",
     )
     read_only: bool = Field(
-        False,
-        description="Whether brains are only read: tools that write are not listed, and a call to one is refused.",
+        False, description="Whether brains are only read. Tools that write are not listed, and refuse to be called."
     )
     write_scope: Literal["ask", "project", "global"] = Field(
         "ask",

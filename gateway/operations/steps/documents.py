@@ -4,7 +4,7 @@ from typing import Final
 
 from gateway.operations import names, notes
 from gateway.operations.context import StepContext
-from gateway.operations.errors import Doubt, GatewayError, Unsure
+from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps.certainty import look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -125,7 +125,11 @@ async def _find_record(context: StepContext, document: Args) -> JsonObject | Non
 
 async def _is_imported(context: StepContext, document: Args) -> bool:
     """Whether the wanted document is there as a note of ours: it was exported elsewhere, and imported here."""
-    body = await read(context, str(document["brain"]), str(document["path"]))
+    try:
+        body = await read(context, str(document["brain"]), str(document["path"]))
+    except (Absent, GatewayError):
+        # Something else is there: that is known, and enough.
+        return False
     note = notes.open_note(body or b"")
     return bool(note.front) and note.holds(document)
 

@@ -81,9 +81,9 @@ def test_doctor_does_not_say_that_all_is_well_with_a_damaged_brain(
     monkeypatch.chdir(tmp_path)
     done = run_here("doctor", BRAINS_DATA_DIR=str(tmp_path / "data"), BRAINS_SURFACES="memory")
     assert done.returncode == 1
-    assert "upstream_error: The brain file in" in done.stdout
-    assert "put your last backup in its place" in done.stdout
-    assert "All 11 tools can be served once that is solved." in done.stdout
+    assert "upstream_unavailable: The brain file" in done.stdout
+    assert "Put a backup in its place" in done.stdout
+    assert "All 15 tools can be served once that is solved." in done.stdout
 
 
 def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,12 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.table import Op
 from tests.gateway.conftest import text_of
 from tests.served import Era, serving
-from tests.test_pins import ERAS, PINNED
+from tests.test_pins import ERAS, EXTRAS, PINNED
 
+SERVED = {**PINNED, "memory": [*PINNED["memory"], *EXTRAS]}
 WRITES = {
     surface: {tool["name"] for tool in pin if not tool["annotations"]["readOnlyHint"]}
-    for surface, pin in PINNED.items()
+    for surface, pin in SERVED.items()
 }
 SAID = "This gateway is read-only: nothing can be stored, changed or deleted through it."
 
@@ -37,11 +38,11 @@ def held(data: Path) -> tuple[int, int]:
 async def test_tools_that_write_are_not_listed_and_refuse_clearly(tmp_path: Path, era: Era) -> None:
     (tmp_path / "note.md").write_text("A note.")
     with serving(tmp_path / "data", tmp_path, read_only=True) as served:
-        assert sum(map(len, WRITES.values())) == 17
+        assert sum(map(len, WRITES.values())) == 19
         for surface, tools in WRITES.items():
             async with served.over_http(era, f"/{surface}/mcp") as client:
                 listed = [tool.name for tool in await client.list_tools()]
-                assert listed == [tool["name"] for tool in PINNED[surface] if tool["name"] not in tools]
+                assert listed == [tool["name"] for tool in SERVED[surface] if tool["name"] not in tools]
                 for tool in sorted(tools):
                     # Whatever the arguments are: nobody is told first what else would be wrong with them.
                     refused = await client.call_tool(tool, {"content": "x"}, raise_on_error=False)
