@@ -1,17 +1,16 @@
 """What all tests share: an environment of their own."""
 
 import json
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from hypothesis import HealthCheck, settings
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
+from tests.commands import logging_as_it_was
 from tests.secrets_in_output import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.tiers import by_tier
 from tests.tiers import pytest_collection as pytest_collection
@@ -86,16 +85,7 @@ def _no_difference(_twins: Log | None) -> Iterator[None]:
 
 
 @pytest.fixture
-def _logging_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Both kinds of logging are set up for a whole process: each test gives back what it found."""
-    # A logger that is kept would go on logging as it was told here, and later tests could not listen to it.
-    configure = structlog.configure
-    monkeypatch.setattr(
-        structlog, "configure", lambda **options: configure(**{**options, "cache_logger_on_first_use": False})
-    )
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    configure(**before)
-    root.handlers[:] = handlers
-    root.setLevel(level)
+def _logging_as_it_was() -> Iterator[None]:
+    """Each test gives back what it found."""
+    with logging_as_it_was():
+        yield
