@@ -1,6 +1,5 @@
 """A run as one page of HTML that needs nothing else: summary, findings, and every case, with a filter."""
 
-import re
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -14,8 +13,9 @@ from contract.report import OUTCOMES, Report, by_area
 from contract.sources import where_of
 
 _TEMPLATE: Final = Path(__file__).parent / "page.html"
-# How a sentence of a failure says what it wanted and what it got.
-_DIFFERENCE: Final = re.compile(r"^(.*?) should (?:be|match|contain|have) (.*?),? (?:and is|not|and was) (.*)$", re.S)
+# How a sentence of a failure says what it wanted, and what it got.
+_VERBS: Final = frozenset({"be", "match", "contain", "have"})
+_INSTEAD: Final = (", and is ", " and is ", ", not ", " not ", ", and was ", " and was ")
 
 
 def as_html(report: Report) -> str:
@@ -107,8 +107,8 @@ def _difference(failure: Failure) -> str:
     """Request, expected and seen; what was wanted and what came as lines of a difference where a sentence says so."""
     lines = []
     for sentence in failure.expected.split("; "):
-        if found := _DIFFERENCE.match(sentence):
-            where, wanted, seen = (escape(part) for part in found.groups())
+        if found := _difference(sentence):
+            where, wanted, seen = map(escape, found)
             lines.append(f'{where}\n<span class="minus">- {wanted}</span>\n<span class="plus">+ {seen}</span>')
         else:
             lines.append(f'<span class="minus">- {escape(sentence)}</span>')
@@ -117,6 +117,17 @@ def _difference(failure: Failure) -> str:
         f"<div>Difference: expected (−) and seen (+)<pre>{chr(10).join(lines)}</pre></div>"
         f"<div>The whole answer<pre>{escape(failure.seen)}</pre></div>"
     )
+
+
+def _difference(sentence: str) -> tuple[str, str, str] | None:
+    """What a sentence is about, what was wanted of it and what it was; None if it is worded in another way."""
+    where, _, rest = sentence.partition(" should ")
+    verb, _, rest = rest.partition(" ")
+    places = [(place, mark) for mark in _INSTEAD if (place := rest.find(mark)) >= 0]
+    if verb not in _VERBS or not places:
+        return None
+    place, mark = min(places)
+    return where, rest[:place], rest[place + len(mark) :]
 
 
 def _badge(report: Report) -> str:

@@ -84,7 +84,7 @@ def _no_difference(_twins: Log | None) -> Iterator[None]:
         assert told == []
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
     """Each test gives back what it found."""
     with logging_as_it_was():

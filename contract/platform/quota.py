@@ -6,12 +6,12 @@ from typing import Final
 
 from contract.platform.refusal import Refused
 
-# Documents, and messages that none was made of yet.
+# Documents, and messages that none was made of: not yet, or never, as of tools.
 _COUNTS: Final = (
     "SELECT count(*), coalesce(sum(byte_size), 0) FROM documents WHERE brain = ?",
     """
     SELECT count(*), coalesce(sum(length(CAST(content AS BLOB))), 0) FROM sessions JOIN messages ON session = n
-    WHERE brain = ? AND seq > extracted_up_to
+    WHERE brain = ? AND (seq > extracted_up_to OR role NOT IN ('user', 'assistant'))
     """,
 )
 

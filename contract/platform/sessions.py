@@ -99,7 +99,7 @@ class Sessions:
                         documents.write(connection, brain, made.note)
                 if for_model is not None:
                     for_model.note(connection, brain, "session", session_id, tree, seq)
-            elif (quota := quota_of(connection)) is not None:
+            if (quota := quota_of(connection)) is not None:
                 quota.check(connection, brain.n)
             return _record(brain, session_id, _messages(connection, session["n"], 1)[0])
 

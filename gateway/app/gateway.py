@@ -286,7 +286,7 @@ def _resource(settings: Settings) -> Resource | None:
 
 def _operator(settings: Settings) -> Operator:
     token = settings.metrics_token
-    return Operator(token.get_secret_value() if token else None, is_everybody=settings.is_for_this_machine)
+    return Operator(token.get_secret_value() if token else None, is_anybody_here=settings.is_for_this_machine)
 
 
 def _allowance(settings: Settings) -> Allowance:

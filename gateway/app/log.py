@@ -38,7 +38,7 @@ def _as_json(logger: Any, method: str, event: structlog.typing.EventDict) -> str
     try:
         line = orjson.dumps(event, default=repr)
         # Beyond ASCII there are signs at which some readers begin another line.
-        if line.isascii():
+        if line.isascii() and b"\x7f" not in line:
             return line.decode()
     except TypeError:
         # A number of more than 64 bits, or half a pair of surrogates.

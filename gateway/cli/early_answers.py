@@ -169,7 +169,9 @@ def early_answers(settings: Settings, ours: Mapping[str, str]) -> EarlyAnswers |
             return None
     except (OSError, ValueError, PackageNotFoundError):
         return None
-    return EarlyAnswers(recorded if settings.has_extra_tools else _without_extra_tools(recorded))
+    # Another surface may have a tool of the same name.
+    has_extra_tools = settings.has_extra_tools or settings.first_surface != "memory"
+    return EarlyAnswers(recorded if has_extra_tools else _without_extra_tools(recorded))
 
 
 def _without_extra_tools(recorded: dict[str, Any]) -> dict[str, Any]:

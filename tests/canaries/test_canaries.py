@@ -43,7 +43,7 @@ from tests.served import LEGACY_HEADERS, MODERN_HEADERS, Era, raw_call
 ERAS: list[Era] = ["modern", "legacy"]
 CANARIES = {
     "API token": f"{PREFIX}zqApiToken0000000000000000000000000000000000",
-    "one token": "zqOneToken",
+    "one token": "zqOneTokenThatIsLongEnough",
     "opaque token": "zqOpaqueToken",
     "wrong token": "zqWrongToken",
     "upstream token": "zqUpstreamToken",

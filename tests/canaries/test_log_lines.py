@@ -202,7 +202,6 @@ async def test_what_a_platform_says_that_is_no_http_is_not_in_the_log(name: str)
     assert "zqUpstreamToken" not in str(logs)
 
 
-@pytest.mark.usefixtures("_logging_as_it_was")
 def test_a_task_that_nobody_waited_for_is_logged_without_the_words_of_its_failure(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

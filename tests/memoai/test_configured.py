@@ -19,8 +19,6 @@ from tests.gateway.upstream.platforms import Wild
 from tests.memoai.world import World, core_settings, memo_world
 from tests.served import listening
 
-pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
-
 LOOPBACK = "http://127.0.0.1:8787"
 
 

@@ -331,7 +331,7 @@ def test_what_is_learned_in_a_session_is_its_callers(world: World) -> None:
             here.call(who, "memory", "memory_recall", {"query": "shoe size", "session_id": "fitting"}),
             here.call(who, "memory", "memory_ask", {"query": "What is the shoe size?"}),
         ]
-        assert ["4711" in one for one in told] == [who is ALICE] * 3
+        assert ["4711 inches" in one for one in told] == [who is ALICE] * 3
         assert who is ALICE or not any("fitting-" in one or "-fitting" in one for one in told)
 
 

@@ -101,7 +101,12 @@ class JwtInbound:
         known = self._known.get(hashed)
         # Which keys there are is asked each time: they are taken back, and may be too old to rely on.
         if known is not None and any(key is known.key for key in await self._candidates(known.header)):
-            self._check_times(known.times)
+            try:
+                self._check_times(known.times)
+            except Refused:
+                # Nobody needs it any more.
+                del self._known[hashed]
+                raise
         else:
             known = await self._verified(token)
             self._keep(hashed, known)

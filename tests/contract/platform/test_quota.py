@@ -112,3 +112,10 @@ def test_a_brain_that_holds_more_since_before_can_be_tidied(tmp_path: Path) -> N
         store.stages.compile(brain)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("role", ["tool", "system"])
+def test_messages_that_become_no_notes_count_too(store: Store, brain: Brain, role: str) -> None:
+    store.sessions.add(brain, "s", Message(role, "x" * 600))
+    with pytest.raises(Refused, match="1000 bytes"):
+        store.sessions.add(brain, "s", Message(role, "x" * 600))

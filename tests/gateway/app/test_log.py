@@ -13,8 +13,6 @@ import structlog
 
 from gateway.app import log
 
-pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
-
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     captured = capsys.readouterr()

@@ -14,8 +14,6 @@ from gateway.app.database_file import DailyBackups
 from gateway.app.embedded import EmbeddedBrain
 from tests.gateway.cli.running import run
 
-pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

@@ -35,9 +35,6 @@ from tests.upstreams import Scripted
 TOOLS = [tool["name"] for tool in PIN]
 
 
-pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
-
-
 def home_of(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "BRAINS_DATA_DIR": str(tmp_path / "data"), "BRAINS_SURFACES": "memory"}
 

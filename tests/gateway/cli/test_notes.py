@@ -16,7 +16,7 @@ from tests.gateway.cli.running import run
 from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS
 from tests.served import listening
 
-pytestmark = [pytest.mark.usefixtures("_logging_as_it_was"), pytest.mark.not_quick]
+pytestmark = pytest.mark.not_quick
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ANSWER = ["Gyokuro ", "wants ", "sixty degrees."]

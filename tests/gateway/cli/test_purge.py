@@ -12,7 +12,7 @@ from tests.daemons.fake import FakeDaemon, T
 from tests.gateway.cli.running import run
 from tests.served import listening
 
-pytestmark = [pytest.mark.usefixtures("_logging_as_it_was"), pytest.mark.not_quick]
+pytestmark = pytest.mark.not_quick
 
 WORD = "xylographica"
 

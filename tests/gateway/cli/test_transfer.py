@@ -18,7 +18,7 @@ from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS
 from tests.served import listening
 from tests.tiers import by_tier
 
-pytestmark = [pytest.mark.usefixtures("_logging_as_it_was"), pytest.mark.not_quick]
+pytestmark = pytest.mark.not_quick
 
 OTHERS = Path(__file__).with_name("others")
 NOTES = {

@@ -35,8 +35,6 @@ INTERNAL = {
 PASSTHROUGH = {**UPSTREAM, "BRAINS_UPSTREAM_AUTH": "passthrough"}
 TOKENS = {"BRAINS_AUTH": "tokens", "BRAINS_TOKENS_FILE": "{tokens}"}
 
-pytestmark = pytest.mark.usefixtures("_logging_as_it_was")
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

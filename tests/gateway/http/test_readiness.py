@@ -73,7 +73,6 @@ def test_a_damaged_brain_is_not_ready_and_says_why_to_the_operator_alone(tmp_pat
     assert (status, said["problems"]) == (503, [DAMAGED])
 
 
-@pytest.mark.usefixtures("_logging_as_it_was")
 def test_doctor_does_not_say_that_all_is_well_with_a_damaged_brain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +107,14 @@ def test_where_others_are_served_the_details_are_not_for_everybody(tmp_path: Pat
     with serving(tmp_path, None, **told) as served:
         assert ready(served.url) == (200, {"ready": True, "platform": "unknown"})
         assert set(ready(served.url, OPERATOR)[1]) == {"ready", "platform", "problems", "requests"}
+
+
+@pytest.mark.parametrize("names", [{"host": "evil.example"}, {"origin": "http://evil.example"}])
+def test_a_web_page_is_not_told_the_details(tmp_path: Path, names: dict[str, str]) -> None:
+    """It may have a name of its own for this machine, or send where it is from."""
+    with serving(tmp_path, None) as served:
+        assert "problems" in ready(served.url)[1]
+        assert ready(served.url, names) == (200, {"ready": True, "platform": "unknown"})
 
 
 def test_it_is_alive_by_three_names(tmp_path: Path) -> None:
