@@ -33,7 +33,8 @@ class Extras(Surface):
     @tool(schema.LIST, Use("list_notes"))
     async def list_(self, args: schema.ListInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        entries = await self._shelf.entries(call, self._brain.view(call).place(args.folder or ""))
+        folder = (args.folder or "").strip("/")
+        entries = await self._shelf.entries(call, self._seen_path(call, folder) if folder else "")
         shown = entries[args.offset : args.offset + args.limit]
         items = [{"path": e.path, "bytes": e.size, "updated_at": _moment(e.changed)} for e in shown]
         told = [f"{line(item['path'])}  {item['updated_at']}" for item in items[:_SHOWN]]
@@ -44,7 +45,7 @@ class Extras(Surface):
     @tool(schema.READ, Use("read_note"))
     async def read(self, args: schema.ReadInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        document = await self._shelf.read(call, self._brain.view(call).place(args.path.removeprefix("/")))
+        document = await self._shelf.read(call, self._seen_path(call, args.path.removeprefix("/")))
         content = cut(document.note.content, RESULT_LENGTH * 9 // 10)
         found = {
             "path": document.path,
@@ -84,6 +85,15 @@ class Extras(Surface):
                 raise
         answer: JsonObject = {"path": path, "forgotten": True, "outcome": "stored", "route": call.route}
         return Result(f"Forgot {line(path)}. The person can bring it back: brains-gateway undo {line(path)}", answer)
+
+    def _seen_path(self, call: Call, path: str) -> str:
+        """A path that may be asked for: it stays where it is put, and is of nothing that is kept beside notes.
+
+        Raises: GatewayError: not_found.
+        """
+        if not names.is_plain_path(path):
+            raise GatewayError("not_found", f"There is no note {path}.")
+        return self._brain.view(call).place(path)
 
     def _own_path(self, call: Call, path: str) -> str:
         """A path that the caller may change: theirs, and in no tree of another surface.

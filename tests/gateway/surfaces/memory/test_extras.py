@@ -12,6 +12,7 @@ from fastmcp import Client
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
 from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS, structured, text_of
+from tests.gateway.surfaces.shelf import shelf_on
 from tests.served import Served, listening, serving
 
 
@@ -101,6 +102,40 @@ async def test_the_trees_of_other_surfaces_are_not_changed(tmp_path: Path, path:
             assert await refusal(client, "memory_forget", path=path) == "forbidden"
             new = {"path": path, "content": "x", "checksum_sha256": "0" * 64}
             assert await refusal(client, "memory_update", **new) == "forbidden"
+
+
+UNCLEAR = [
+    "./memory/global",
+    "memory/./global",
+    "memory//global",
+    "x/../memory/global",
+    "../../etc",
+    "memory%2fglobal",
+    "memory/global/_versions",
+    "memory/global/_deleted",
+    "memory/global/\uff3fdeleted",
+]
+
+
+async def test_a_path_that_is_not_plain_never_gets_to_the_platform(tmp_path: Path) -> None:
+    with shelf_on("reference", tmp_path, extra_tools="on") as shelf:
+        async with shelf.client("memory") as agent:
+            # What the gateway asks of a platform before its first call.
+            await agent.good("memory_list")
+            before = shelf.counted.requests
+            for folder in UNCLEAR:
+                assert await refusal(agent.client, "memory_read", path=f"{folder}/a.txt") == "not_found"
+                assert await refusal(agent.client, "memory_list", folder=folder) == "not_found"
+            assert shelf.counted.requests == before
+
+
+async def test_a_folder_may_be_named_with_slashes_around_it(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http("modern") as client:
+            path = (await called(client, "memory_remember", content="Sixty degrees."))["path"]
+            for folder in ("", "/", "/memory/", "memory/global/"):
+                assert [one["path"] for one in (await called(client, "memory_list", folder=folder))["items"]] == [path]
+            assert (await called(client, "memory_read", path=f"/{path}"))["path"] == path
 
 
 async def test_a_brain_that_is_named_is_the_one_that_is_meant(served: Served) -> None:
