@@ -20,8 +20,12 @@ from gateway.operations.notes import Note
 from gateway.operations.table import JsonObject
 
 VERSIONS, DELETED = "_versions", "_deleted"
-# What stands between a note's name and the hash of what it held: a time, or the number that kv counts.
-_KEPT_NAME: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-|[0-9.e+]+-)?[0-9a-f]{12}\.txt")
+# What follows a note's name where it is kept: the hash of what it held. Of a version a time stands before that, or the
+# number that kv counts; there alone, because elsewhere it ends the name of another note.
+_REMOVED: Final = re.compile(r"[0-9a-f]{12}\.txt")
+_VERSION: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-)?[0-9a-f]{12}\.txt")
+_VERSION_OF_KV: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z|[0-9.e+]+)-[0-9a-f]{12}\.txt")
+_KV: Final = "memory/global/kv/"
 # What only the gateway writes of a note, by who was let in.
 _VOUCHED: Final = ("via", "author", "client", "channel")
 
@@ -211,7 +215,8 @@ class Shelf:
         found = []
         folder, _, name = path.rpartition("/")
         beginning = f"{name.removesuffix('.md')}-"
-        for kept in (VERSIONS, DELETED):
+        of_version = _VERSION_OF_KV if path.lstrip("/").startswith(_KV) else _VERSION
+        for kept, rest in ((VERSIONS, of_version), (DELETED, _REMOVED)):
             entries = await self._notes.entries(call, f"{folder}/{kept}".strip("/"), ending=".txt")
             found += [
                 Version(
@@ -222,7 +227,7 @@ class Shelf:
                     kept == DELETED,
                 )
                 for entry in entries
-                if entry.name.startswith(beginning) and _KEPT_NAME.fullmatch(entry.name.removeprefix(beginning))
+                if entry.name.startswith(beginning) and rest.fullmatch(entry.name.removeprefix(beginning))
             ]
         return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
 

@@ -15,6 +15,8 @@ from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS, structured, text_of
 from tests.gateway.surfaces.shelf import shelf_on
 from tests.served import Served, listening, serving
 
+KV_REPORT = "memory/global/kv/default/report.md"
+
 
 @pytest.fixture(params=FEW_PLATFORMS)
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
@@ -84,6 +86,25 @@ async def test_what_a_tool_forgot_or_changed_the_person_brings_back(served: Serv
         assert undone.returncode == 0, undone.stderr
         shown = await asyncio.to_thread(run, tmp_path, "show", path, **settings)
         assert expected in shown.stdout
+
+
+async def test_a_note_whose_name_ends_in_a_number_is_no_version_of_another(tmp_path: Path) -> None:
+    settings = {"BRAINS_DATA_DIR": str(tmp_path), "BRAINS_DEFAULT_BRAIN": "main"}
+    path, other = "memory/global/report.md", "memory/global/report-2.md"
+    with serving(tmp_path, None, default_brain="main") as served:
+        async with served.over_http("modern") as client:
+            await called(client, "memory_remember", content="The second.", path=other)
+            await called(client, "memory_forget", path=other)
+            assert await refusal(client, "memory_forget", path=path) == "not_found"
+        async with served.over_http("modern", "/kv/mcp") as client:
+            for value in ("one", "two"):
+                await called(client, "jettson_memory_put", key="report", value=value)
+    for command in (("undo",), ("rm", "--purge", "--yes")):
+        assert (await asyncio.to_thread(run, tmp_path, *command, path, **settings)).returncode == 3
+    assert (await asyncio.to_thread(run, tmp_path, "undo", other, **settings)).returncode == 0
+    # A value of kv has the number of its version there.
+    assert (await asyncio.to_thread(run, tmp_path, "undo", KV_REPORT, **settings)).returncode == 0
+    assert "one" in (await asyncio.to_thread(run, tmp_path, "show", KV_REPORT, **settings)).stdout
 
 
 @pytest.mark.parametrize(
