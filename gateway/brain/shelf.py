@@ -154,12 +154,16 @@ class Shelf:
 
     async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
         """The same with bytes of ours. What they replace is kept as a version."""
-        args = {"path": path, "body": body, "expected": expected, "aside": _version_path(path, expected)}
-        return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
+        return await self._put(call, path, body, expected, _version_path(path, expected))
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
         """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
-        args = {"path": path, "body": body, "expected": expected}
+        return await self._put(call, path, body, expected, None)
+
+    async def _put(self, call: Call, path: str, body: bytes, expected: str | None, aside: str | None) -> bool:
+        # Where others may write to the same brain, it goes by one name for all of them.
+        brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
+        args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
         return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
 
     async def restore(
@@ -247,8 +251,7 @@ class Shelf:
             return version
         checksum = None if now is None else hashlib.sha256(now).hexdigest()
         aside = None if checksum is None else _version_path(path, checksum)
-        args = {"path": path, "body": kept.body, "expected": checksum, "aside": aside}
-        await self._brain.note(call, "replace_note", args, stored=kept.body)
+        await self._put(call, path, kept.body, checksum, aside)
         return version
 
 
