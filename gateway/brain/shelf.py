@@ -120,6 +120,12 @@ class Shelf:
         listed = await self._notes.entries(call, folder.strip("/"), ending="")
         return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
 
+    async def live(self, call: Call, entries: list[Entry]) -> list[Entry]:
+        """Those of these documents that have not expired, nor been replaced by another."""
+        mortal = {entry.path for entry in entries if names.may_end(names.fold_path(entry.path))}
+        living = {path for path, note in await self._notes.read_all(call, mortal) if note.is_live}
+        return [entry for entry in entries if entry.path not in mortal - living]
+
     async def read(self, call: Call, path: str) -> Document:
         """Raises: GatewayError: not_found."""
         body = (await self._brain.note(call, "read_note", {"path": path}))["body"]

@@ -35,7 +35,8 @@ class Extras(Surface):
         await self._brain.settle(call, args.brain)
         folder = (args.folder or "").strip("/")
         entries = await self._shelf.entries(call, self._seen_path(call, folder) if folder else "")
-        shown = entries[args.offset : args.offset + args.limit]
+        # Those of this page alone: whoever asks for the next one counts all of them.
+        shown = await self._shelf.live(call, entries[args.offset : args.offset + args.limit])
         items = [{"path": e.path, "bytes": e.size, "updated_at": _moment(e.changed)} for e in shown]
         told = [f"{line(item['path'])}  {item['updated_at']}" for item in items[:_SHOWN]]
         rest = f"\n({len(items) - _SHOWN} more in the structured result)" if len(items) > _SHOWN else ""
@@ -46,6 +47,8 @@ class Extras(Surface):
     async def read(self, args: schema.ReadInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
         document = await self._shelf.read(call, self._seen_path(call, args.path.removeprefix("/")))
+        if names.may_end(names.fold_path(document.path)) and not document.note.is_live:
+            raise GatewayError("not_found", f"There is no note {document.path}.")
         content = cut(document.note.content, RESULT_LENGTH * 9 // 10)
         found = {
             "path": document.path,

@@ -150,6 +150,17 @@ async def test_a_path_that_is_not_plain_never_gets_to_the_platform(tmp_path: Pat
             assert shelf.counted.requests == before
 
 
+async def test_a_value_that_has_expired_is_neither_listed_nor_read(served: Served) -> None:
+    async with served.over_http("modern", "/kv/mcp") as client:
+        await called(client, "jettson_memory_put", key="report", value="It stays.")
+        await called(client, "jettson_memory_put", key="over", value="It is over.", expires_in_days=1e-9)
+    async with served.over_http("modern") as client:
+        assert "It stays." in (await called(client, "memory_read", path=KV_REPORT))["content"]
+        assert await refusal(client, "memory_read", path=KV_REPORT.replace("report", "over")) == "not_found"
+        for folder in ("memory", "memory/global/kv"):
+            assert [one["path"] for one in (await called(client, "memory_list", folder=folder))["items"]] == [KV_REPORT]
+
+
 async def test_a_folder_may_be_named_with_slashes_around_it(tmp_path: Path) -> None:
     with serving(tmp_path, None) as served:
         async with served.over_http("modern") as client:
