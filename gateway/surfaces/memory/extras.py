@@ -16,6 +16,7 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.memory import extra_schema as schema
 
 _SHOWN = 50
+_READ_LENGTH = RESULT_LENGTH * 9 // 10
 # What a note says of itself that is of the text it had.
 _OF_BEFORE = ("via", "digest", "description", "brains_mark")
 
@@ -49,13 +50,16 @@ class Extras(Surface):
         document = await self._shelf.read(call, self._seen_path(call, args.path.removeprefix("/")))
         if names.may_end(names.fold_path(document.path)) and not document.note.is_live:
             raise GatewayError("not_found", f"There is no note {document.path}.")
-        content = cut(document.note.content, RESULT_LENGTH * 9 // 10)
-        found = {
+        whole = document.note.content
+        content = cut(whole, _READ_LENGTH)
+        # Who has read a part of a note gets no checksum: with that, they would replace the whole.
+        known = {"truncated": True} if len(whole) > _READ_LENGTH else {"checksum_sha256": document.checksum}
+        found: JsonObject = {
             "path": document.path,
             "title": document.title,
             "tags": document.tags,
             "content": content,
-            "checksum_sha256": document.checksum,
+            **known,
             "updated_at": _moment(document.changed),
         }
         tags = f" (tags: {line(', '.join(document.tags))})" if document.tags else ""

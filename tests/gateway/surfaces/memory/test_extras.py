@@ -161,6 +161,15 @@ async def test_a_value_that_has_expired_is_neither_listed_nor_read(served: Serve
             assert [one["path"] for one in (await called(client, "memory_list", folder=folder))["items"]] == [KV_REPORT]
 
 
+async def test_a_note_that_is_too_long_to_be_read_whole_has_no_checksum(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http("modern") as client:
+            for length, is_cut in ((900_000, False), (900_001, True)):
+                path = (await called(client, "memory_remember", content="a" * length, title="Long"))["path"]
+                read = await called(client, "memory_read", path=path)
+                assert ("checksum_sha256" not in read, read.get("truncated", False)) == (is_cut, is_cut)
+
+
 async def test_a_folder_may_be_named_with_slashes_around_it(tmp_path: Path) -> None:
     with serving(tmp_path, None) as served:
         async with served.over_http("modern") as client:
