@@ -20,8 +20,12 @@ from gateway.operations.notes import Note
 from gateway.operations.table import JsonObject
 
 VERSIONS, DELETED = "_versions", "_deleted"
-# What stands between a note's name and the hash of what it held: a time, or the number that kv counts.
-_KEPT_NAME: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-|[0-9.e+]+-)?[0-9a-f]{12}\.txt")
+# What follows a note's name where it is kept: the hash of what it held. Of a version a time stands before that, or the
+# number that kv counts; there alone, because elsewhere it ends the name of another note.
+_REMOVED: Final = re.compile(r"[0-9a-f]{12}\.txt")
+_VERSION: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-)?[0-9a-f]{12}\.txt")
+_VERSION_OF_KV: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z|[0-9.e+]+)-[0-9a-f]{12}\.txt")
+_KV: Final = "memory/global/kv/"
 # What only the gateway writes of a note, by who was let in.
 _VOUCHED: Final = ("via", "author", "client", "channel")
 
@@ -116,6 +120,12 @@ class Shelf:
         listed = await self._notes.entries(call, folder.strip("/"), ending="")
         return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
 
+    async def live(self, call: Call, entries: list[Entry]) -> list[Entry]:
+        """Those of these documents that have not expired, nor been replaced by another."""
+        mortal = {entry.path for entry in entries if names.may_end(names.fold_path(entry.path))}
+        living = {path for path, note in await self._notes.read_all(call, mortal) if note.is_live}
+        return [entry for entry in entries if entry.path not in mortal - living]
+
     async def read(self, call: Call, path: str) -> Document:
         """Raises: GatewayError: not_found."""
         body = (await self._brain.note(call, "read_note", {"path": path}))["body"]
@@ -150,12 +160,16 @@ class Shelf:
 
     async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
         """The same with bytes of ours. What they replace is kept as a version."""
-        args = {"path": path, "body": body, "expected": expected, "aside": _version_path(path, expected)}
-        return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
+        return await self._put(call, path, body, expected, _version_path(path, expected))
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
         """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
-        args = {"path": path, "body": body, "expected": expected}
+        return await self._put(call, path, body, expected, None)
+
+    async def _put(self, call: Call, path: str, body: bytes, expected: str | None, aside: str | None) -> bool:
+        # Where others may write to the same brain, it goes by one name for all of them.
+        brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
+        args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
         return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
 
     async def restore(
@@ -211,7 +225,8 @@ class Shelf:
         found = []
         folder, _, name = path.rpartition("/")
         beginning = f"{name.removesuffix('.md')}-"
-        for kept in (VERSIONS, DELETED):
+        of_version = _VERSION_OF_KV if path.lstrip("/").startswith(_KV) else _VERSION
+        for kept, rest in ((VERSIONS, of_version), (DELETED, _REMOVED)):
             entries = await self._notes.entries(call, f"{folder}/{kept}".strip("/"), ending=".txt")
             found += [
                 Version(
@@ -222,7 +237,7 @@ class Shelf:
                     kept == DELETED,
                 )
                 for entry in entries
-                if entry.name.startswith(beginning) and _KEPT_NAME.fullmatch(entry.name.removeprefix(beginning))
+                if entry.name.startswith(beginning) and rest.fullmatch(entry.name.removeprefix(beginning))
             ]
         return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
 
@@ -242,8 +257,7 @@ class Shelf:
             return version
         checksum = None if now is None else hashlib.sha256(now).hexdigest()
         aside = None if checksum is None else _version_path(path, checksum)
-        args = {"path": path, "body": kept.body, "expected": checksum, "aside": aside}
-        await self._brain.note(call, "replace_note", args, stored=kept.body)
+        await self._put(call, path, kept.body, checksum, aside)
         return version
 
 

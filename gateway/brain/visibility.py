@@ -40,8 +40,11 @@ class View:
         return self.projects is not None
 
     def sees(self, path: str) -> bool:
+        if not path:
+            # Not every platform says where something is. Where there is one tenant, that hides nothing.
+            return self.projects is None
         folded = names.fold_path(path)
-        if self.projects is not None and (len(path) > names.FOLDED_LENGTH or not _is_clear(folded)):
+        if len(path) > names.FOLDED_LENGTH or not _is_clear(folded):
             return False
         if (private := names.PRIVATE_TREE.match(folded)) is not None:
             return private[1] == self.own
@@ -101,8 +104,7 @@ class View:
         if not isinstance(entry, dict):
             return True
         if isinstance(path := entry.get("path"), str) and path:
-            # In plain letters, only what has this word in its path can be private.
-            return (not self.is_limited and path.isascii() and "agent" not in path.lower()) or self.sees(path)
+            return (not self.is_limited and _is_surely_public(path)) or self.sees(path)
         return not self.is_limited or not (path or any(key in entry for key in _OF_A_NOTE))
 
 
@@ -125,6 +127,21 @@ def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> Jso
     """An answer from which something was left out, without what the platform says of the whole."""
     said = ("query", "brain_id", "session_id", "took_ms")
     return {**{name: answer[name] for name in said if name in answer}, key: found}
+
+
+def _is_surely_public(path: str) -> bool:
+    """Whether a look is enough: in plain letters, only what has this word in its path can be private."""
+    return (
+        path.isascii()
+        and "agent" not in path.lower()
+        # It says where it is, too: see `_is_clear`. This is asked of every hit.
+        and "%" not in path
+        and "\\" not in path
+        and "/." not in path
+        and "//" not in path
+        and not path.startswith(".")
+        and len(path) <= names.FOLDED_LENGTH
+    )
 
 
 def _is_clear(path: str) -> bool:

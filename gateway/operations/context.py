@@ -70,8 +70,11 @@ class StepContext(Protocol):
         """
         ...
 
-    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+    def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
         """Keep to oneself what goes by a name, within this process, for as long as the block takes.
+
+        Only calls of the same caller wait, or with `among_all` those of everybody: then the brain has to be in the
+        name.
 
         A path is enough of a name. With the brain in it, a brain that is called by its slug and by its id would have
         two locks; without it, who writes to the same path of another brain waits a moment.

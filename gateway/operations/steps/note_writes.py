@@ -72,13 +72,16 @@ async def _keep(
 async def replace_body(context: StepContext, args: Args) -> JsonObject:
     """Bytes in the place of those that somebody has read, and nothing else. What is replaced is kept elsewhere first.
 
+    Several people may have read the same in one brain. `brain_id` is what it goes by, whoever calls it what.
+
     Raises:
         GatewayError: conflict, when something else is there by now.
     """
     brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args.get("aside")
     if len(body) > PUT_BYTES:
         raise GatewayError("payload_too_large")
-    async with context.alone(path):
+    of_all = f"{args.get('brain_id') or brain} {path}"
+    async with context.alone(path), context.alone(of_all, among_all=True):
         before = await read(context, brain, path)
         if before == body:
             return {"changed": False}

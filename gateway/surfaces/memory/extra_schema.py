@@ -76,8 +76,10 @@ READ = ToolSpec(
             "title": STRING,
             "tags": {"type": "array", "items": STRING},
             "content": STRING,
-            "checksum_sha256": STRING,
         },
+        # Of a note that was too long to be read whole, there is no checksum.
+        checksum_sha256=STRING,
+        truncated=BOOLEAN,
         updated_at=STRING,
     ),
     READS,

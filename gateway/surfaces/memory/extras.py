@@ -16,6 +16,7 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.memory import extra_schema as schema
 
 _SHOWN = 50
+_READ_LENGTH = RESULT_LENGTH * 9 // 10
 # What a note says of itself that is of the text it had.
 _OF_BEFORE = ("via", "digest", "description", "brains_mark")
 
@@ -33,8 +34,10 @@ class Extras(Surface):
     @tool(schema.LIST, Use("list_notes"))
     async def list_(self, args: schema.ListInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        entries = await self._shelf.entries(call, self._brain.view(call).place(args.folder or ""))
-        shown = entries[args.offset : args.offset + args.limit]
+        folder = (args.folder or "").strip("/")
+        entries = await self._shelf.entries(call, self._seen_path(call, folder) if folder else "")
+        # Those of this page alone: whoever asks for the next one counts all of them.
+        shown = await self._shelf.live(call, entries[args.offset : args.offset + args.limit])
         items = [{"path": e.path, "bytes": e.size, "updated_at": _moment(e.changed)} for e in shown]
         told = [f"{line(item['path'])}  {item['updated_at']}" for item in items[:_SHOWN]]
         rest = f"\n({len(items) - _SHOWN} more in the structured result)" if len(items) > _SHOWN else ""
@@ -44,14 +47,19 @@ class Extras(Surface):
     @tool(schema.READ, Use("read_note"))
     async def read(self, args: schema.ReadInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        document = await self._shelf.read(call, self._brain.view(call).place(args.path.removeprefix("/")))
-        content = cut(document.note.content, RESULT_LENGTH * 9 // 10)
-        found = {
+        document = await self._shelf.read(call, self._seen_path(call, args.path.removeprefix("/")))
+        if names.may_end(names.fold_path(document.path)) and not document.note.is_live:
+            raise GatewayError("not_found", f"There is no note {document.path}.")
+        whole = document.note.content
+        content = cut(whole, _READ_LENGTH)
+        # Who has read a part of a note gets no checksum: with that, they would replace the whole.
+        known = {"truncated": True} if len(whole) > _READ_LENGTH else {"checksum_sha256": document.checksum}
+        found: JsonObject = {
             "path": document.path,
             "title": document.title,
             "tags": document.tags,
             "content": content,
-            "checksum_sha256": document.checksum,
+            **known,
             "updated_at": _moment(document.changed),
         }
         tags = f" (tags: {line(', '.join(document.tags))})" if document.tags else ""
@@ -84,6 +92,15 @@ class Extras(Surface):
                 raise
         answer: JsonObject = {"path": path, "forgotten": True, "outcome": "stored", "route": call.route}
         return Result(f"Forgot {line(path)}. The person can bring it back: brains-gateway undo {line(path)}", answer)
+
+    def _seen_path(self, call: Call, path: str) -> str:
+        """A path that may be asked for: it stays where it is put, and is of nothing that is kept beside notes.
+
+        Raises: GatewayError: not_found.
+        """
+        if not names.is_plain_path(path):
+            raise GatewayError("not_found", f"There is no note {path}.")
+        return self._brain.view(call).place(path)
 
     def _own_path(self, call: Call, path: str) -> str:
         """A path that the caller may change: theirs, and in no tree of another surface.

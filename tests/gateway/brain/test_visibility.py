@@ -87,6 +87,30 @@ def test_the_local_user_and_one_tenant_see_every_project_and_no_private_note_of_
         assert not seen.sees("/Memory/agent/u-other")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "./memory/agent/u-other/a.txt",
+        "memory/./agent/u-other/a.txt",
+        "memory//agent/u-other/a.txt",
+        "x/../memory/agent/u-other/a.txt",
+        "memory\\agent\\u-other\\a.txt",
+        "memory/%61gent/u-other/a.txt",
+        "../../etc/passwd",
+        "a/../b.md",
+        "./a.md",
+        "a//b.md",
+        "a\\b.md",
+        "a/" * 600 + "../b.md",
+    ],
+)
+def test_one_tenant_sees_nothing_that_nobody_can_place(path: str) -> None:
+    seen = view(LOCAL)
+    assert not seen.sees(path)
+    assert not seen.shows({"path": path})
+    assert seen.sees("")
+
+
 @pytest.mark.parametrize("path", ["memory/global/A.md", "Wiki/a.md", f"memory/project/{ORION}/A.md", f"/{ORION}/a.md"])
 def test_they_write_where_they_see(path: str) -> None:
     assert view().takes(path)

@@ -141,7 +141,7 @@ class InMemory:
         if url in self.blocked:
             raise GatewayError("fetch_blocked")
 
-    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+    def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
         return self.locks.alone(name)
 
     def later(self, name: str, job: Job) -> None:

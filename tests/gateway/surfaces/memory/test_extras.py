@@ -12,7 +12,10 @@ from fastmcp import Client
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
 from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS, structured, text_of
+from tests.gateway.surfaces.shelf import shelf_on
 from tests.served import Served, listening, serving
+
+KV_REPORT = "memory/global/kv/default/report.md"
 
 
 @pytest.fixture(params=FEW_PLATFORMS)
@@ -85,6 +88,25 @@ async def test_what_a_tool_forgot_or_changed_the_person_brings_back(served: Serv
         assert expected in shown.stdout
 
 
+async def test_a_note_whose_name_ends_in_a_number_is_no_version_of_another(tmp_path: Path) -> None:
+    settings = {"BRAINS_DATA_DIR": str(tmp_path), "BRAINS_DEFAULT_BRAIN": "main"}
+    path, other = "memory/global/report.md", "memory/global/report-2.md"
+    with serving(tmp_path, None, default_brain="main") as served:
+        async with served.over_http("modern") as client:
+            await called(client, "memory_remember", content="The second.", path=other)
+            await called(client, "memory_forget", path=other)
+            assert await refusal(client, "memory_forget", path=path) == "not_found"
+        async with served.over_http("modern", "/kv/mcp") as client:
+            for value in ("one", "two"):
+                await called(client, "jettson_memory_put", key="report", value=value)
+    for command in (("undo",), ("rm", "--purge", "--yes")):
+        assert (await asyncio.to_thread(run, tmp_path, *command, path, **settings)).returncode == 3
+    assert (await asyncio.to_thread(run, tmp_path, "undo", other, **settings)).returncode == 0
+    # A value of kv has the number of its version there.
+    assert (await asyncio.to_thread(run, tmp_path, "undo", KV_REPORT, **settings)).returncode == 0
+    assert "one" in (await asyncio.to_thread(run, tmp_path, "show", KV_REPORT, **settings)).stdout
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -101,6 +123,60 @@ async def test_the_trees_of_other_surfaces_are_not_changed(tmp_path: Path, path:
             assert await refusal(client, "memory_forget", path=path) == "forbidden"
             new = {"path": path, "content": "x", "checksum_sha256": "0" * 64}
             assert await refusal(client, "memory_update", **new) == "forbidden"
+
+
+UNCLEAR = [
+    "./memory/global",
+    "memory/./global",
+    "memory//global",
+    "x/../memory/global",
+    "../../etc",
+    "memory%2fglobal",
+    "memory/global/_versions",
+    "memory/global/_deleted",
+    "memory/global/\uff3fdeleted",
+]
+
+
+async def test_a_path_that_is_not_plain_never_gets_to_the_platform(tmp_path: Path) -> None:
+    with shelf_on("reference", tmp_path, extra_tools="on") as shelf:
+        async with shelf.client("memory") as agent:
+            # What the gateway asks of a platform before its first call.
+            await agent.good("memory_list")
+            before = shelf.counted.requests
+            for folder in UNCLEAR:
+                assert await refusal(agent.client, "memory_read", path=f"{folder}/a.txt") == "not_found"
+                assert await refusal(agent.client, "memory_list", folder=folder) == "not_found"
+            assert shelf.counted.requests == before
+
+
+async def test_a_value_that_has_expired_is_neither_listed_nor_read(served: Served) -> None:
+    async with served.over_http("modern", "/kv/mcp") as client:
+        await called(client, "jettson_memory_put", key="report", value="It stays.")
+        await called(client, "jettson_memory_put", key="over", value="It is over.", expires_in_days=1e-9)
+    async with served.over_http("modern") as client:
+        assert "It stays." in (await called(client, "memory_read", path=KV_REPORT))["content"]
+        assert await refusal(client, "memory_read", path=KV_REPORT.replace("report", "over")) == "not_found"
+        for folder in ("memory", "memory/global/kv"):
+            assert [one["path"] for one in (await called(client, "memory_list", folder=folder))["items"]] == [KV_REPORT]
+
+
+async def test_a_note_that_is_too_long_to_be_read_whole_has_no_checksum(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http("modern") as client:
+            for length, is_cut in ((900_000, False), (900_001, True)):
+                path = (await called(client, "memory_remember", content="a" * length, title="Long"))["path"]
+                read = await called(client, "memory_read", path=path)
+                assert ("checksum_sha256" not in read, read.get("truncated", False)) == (is_cut, is_cut)
+
+
+async def test_a_folder_may_be_named_with_slashes_around_it(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        async with served.over_http("modern") as client:
+            path = (await called(client, "memory_remember", content="Sixty degrees."))["path"]
+            for folder in ("", "/", "/memory/", "memory/global/"):
+                assert [one["path"] for one in (await called(client, "memory_list", folder=folder))["items"]] == [path]
+            assert (await called(client, "memory_read", path=f"/{path}"))["path"] == path
 
 
 async def test_a_brain_that_is_named_is_the_one_that_is_meant(served: Served) -> None:
