@@ -222,7 +222,7 @@ class Shelf:
                     kept == DELETED,
                 )
                 for entry in entries
-                if entry.name.startswith(beginning) and _KEPT_NAME.fullmatch(entry.name.removeprefix(beginning))
+                if is_version(entry.path, path)
             ]
         return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
 
@@ -245,6 +245,18 @@ class Shelf:
         args = {"path": path, "body": kept.body, "expected": checksum, "aside": aside}
         await self._brain.note(call, "replace_note", args, stored=kept.body)
         return version
+
+
+def is_version(path: str, of: str) -> bool:
+    """Whether this is the path of what a note was before, by its name alone."""
+    folder, _, name = of.rpartition("/")
+    beginning = f"{name.removesuffix('.md')}-"
+    where, _, own = path.rpartition("/")
+    return (
+        where in [f"{folder}/{kept}".strip("/") for kept in (VERSIONS, DELETED)]
+        and own.startswith(beginning)
+        and _KEPT_NAME.fullmatch(own.removeprefix(beginning)) is not None
+    )
 
 
 def _version_path(path: str, checksum: str) -> str:
