@@ -49,8 +49,9 @@ test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent fram
 nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
-	@# The page of the repository stays as it is: that is what `make proof` is for.
+	@# The pages of the repository stay as they are: `make proof` writes the one, the command alone the other.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
+	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.broken.planted --output $(VENV)/PLANTED.md
 
 coverage: $(STAMP) ## Branch coverage of make test; tests/COVERAGE.md says what is not reached, and why
 	@TIER=test env -u BRAINS_INGEST_ROOTS $(BIN)/coverage run -m pytest -q -n $(WORKERS) --ignore=$(PEERS) $(ARGS)

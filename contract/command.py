@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 import httpx
 
 from contract import baseline, case, cleaning, comparing, listing, machines, page, report
+from contract.masking import mask, masked
 from contract.mcp_target import McpTarget
-from contract.options import Wrong, address, parser, refuse_what_does_nothing, target_of, token_of
+from contract.options import Wrong, address, parser, refuse_what_does_nothing, secrets_of, target_of, token_of
 from contract.outcome import Result, Run, Unchecked
 from contract.parts import Head
 from contract.pipe import PipeSession
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m contract")
         return _VERBS[arguments.verb](arguments)
     except Unchecked as error:
         as_json = getattr(arguments, "json", False)
-        sys.stdout.write(machines.unchecked(target_of(arguments), str(error), as_json=as_json))
+        problem = masked(str(error), secrets_of(arguments))
+        sys.stdout.write(machines.unchecked(target_of(arguments), problem, as_json=as_json))
         return 2
     except (Wrong, case.BadCase, baseline.BadBaseline) as error:
         sys.stderr.write(f"contract: {error}\n")
@@ -124,7 +126,9 @@ _VERBS: Final = {
 
 
 def _run(arguments: argparse.Namespace) -> Run[Any]:
-    return asyncio.run(_until_told_to_stop(_on_platform(arguments) if arguments.http else _on_server(arguments)))
+    done = asyncio.run(_until_told_to_stop(_on_platform(arguments) if arguments.http else _on_server(arguments)))
+    mask(done, secrets_of(arguments))
+    return done
 
 
 async def _until_told_to_stop(run: Coroutine[Any, Any, Made]) -> Made:
@@ -154,9 +158,8 @@ async def _on_server(arguments: argparse.Namespace) -> Run[Any]:
     chosen = _chosen(case.load_calls(), arguments)
     async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
         session = _session(arguments, client)
-        name = arguments.mcp or arguments.mcp_command
         play = {"brain": arguments.brain, "anywhere": arguments.anywhere}
-        target = McpTarget(name, session, arguments.page, arguments.folder, arguments.timeout, **play)
+        target = McpTarget(target_of(arguments), session, arguments.page, arguments.folder, arguments.timeout, **play)
         return await run_calls(target, chosen, at_once=arguments.at_once, tell=_progress)
 
 

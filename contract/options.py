@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from contract.masking import secrets_in
 from contract.rpc import HANDSHAKE, MODERN
 from contract.runner import AT_ONCE
 
@@ -104,8 +105,19 @@ def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
 
 
 def target_of(arguments: argparse.Namespace) -> str:
-    named: Any = arguments.http or getattr(arguments, "mcp", None) or getattr(arguments, "mcp_command", "")
-    return str(named)
+    """What the target is called in reports. Of a command it is the first word: the others may be secret."""
+    named: Any = arguments.http or getattr(arguments, "mcp", None)
+    return str(named or next(iter((getattr(arguments, "mcp_command", None) or "").split()), ""))
+
+
+def secrets_of(arguments: argparse.Namespace) -> list[str]:
+    """What no report may show."""
+    try:
+        token = token_of(arguments)
+    except Wrong:
+        # It is not sent either; but a command has the same environment.
+        token = os.environ.get(TOKEN)
+    return secrets_in(token, getattr(arguments, "header", ()))
 
 
 def token_of(arguments: argparse.Namespace) -> str | None:
@@ -130,6 +142,8 @@ def token_of(arguments: argparse.Namespace) -> str | None:
 def address(url: str, option: str) -> str:
     """Raises: Wrong."""
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise Wrong(f"{option} should have no name and password in it, which reports would show: give a token instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Wrong(f"{option} should be an http or https URL, not {url!r}")
     return url

@@ -12,10 +12,12 @@ from contract.case import Dialect, Request
 from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
 from contract.names import own_name
-from contract.outcome import Blocked, Cause, Unchecked
+from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
+# What a brain may be called by in a path.
+NAMES: Final = ("id", "slug", "brainId")
 
 
 @dataclass
@@ -31,6 +33,8 @@ class HttpTarget:
     dialect: Dialect = "platform"
     brains: list[str] = field(default_factory=list)
     there_before: set[str] = field(default_factory=set)
+    brains_before: set[str] = field(default_factory=set)
+    spared: set[str] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
     capabilities: dict[str, str] = field(default_factory=dict)
     server: str = ""
@@ -43,12 +47,17 @@ class HttpTarget:
     @property
     def leftovers(self) -> list[str]:
         """What the run leaves behind, in sentences."""
-        if not self.left:
+        spared = [
+            f"Not deleted, because it was there before the run: {brain}. {CREATE} answered with it."
+            for brain in sorted(self.spared)
+        ]
+        left = [one for one in self.left if one not in self.spared]
+        if not left:
             made = "" if self.brain else f" The run made {len(self.brains)} brains, and deleted them."
-            return [f"Left behind: nothing.{made}"]
+            return [f"Left behind: nothing.{made}", *spared]
         what = "documents in your brain" if self.brain else "brains that could not be deleted"
-        named = f"{', '.join(self.left[:5])}{' …' if len(self.left) > 5 else ''}"
-        return [f"Left behind: {len(self.left)} {what}: {named}. `contract clean` tries again."]
+        named = f"{', '.join(left[:5])}{' …' if len(left) > 5 else ''}"
+        return [f"Left behind: {len(left)} {what}: {named}. `contract clean` tries again.", *spared]
 
     def facts(self) -> dict[str, Any]:
         return {"target": self.url, "dialect": self.dialect, "server": {"name": self.server} if self.server else {}}
@@ -71,6 +80,7 @@ class HttpTarget:
             )
         self.server = listed.headers.get("server", "")
         known = brains_in(listed)
+        self.brains_before = {str(item[key]) for item in known for key in NAMES if item.get(key)}
         if any("brainId" in item and "id" not in item for item in known):
             self.dialect = "daemon"
         elif not known:
@@ -93,17 +103,27 @@ class HttpTarget:
             else {"name": f"Contract {self.run} {purpose}", "slug": slug, "visibility": "private"}
         )
         answer = await self._setup(Request(method="POST", path="/v1/brains", json=body))
-        brain = self.remember(answer) if answer.status in (200, 201) else None
+        try:
+            brain = self.remember(answer) if answer.status in (200, 201) else None
+        except Failed as error:
+            raise Blocked(fault_of(CREATE, f"it answered {error.failure.seen}")) from error
         if brain is None:
             raise Blocked(fault_of(CREATE, answer.told()))
         return brain
 
     def remember(self, answer: Answer) -> str | None:
-        """The id in the answer to a creation, which is deleted at the end of the run."""
+        """The id in the answer to a creation, which is deleted at the end of the run.
+
+        Raises: Failed: it is a brain that was there before. It may be somebody's: it is neither used nor deleted.
+        """
         made = answer.json()
         brain = made.get("brainId" if self.dialect == "daemon" else "id") if isinstance(made, dict) else None
         if not isinstance(brain, str) or not brain:
             return None
+        if any(str(made.get(key) or "") in self.brains_before for key in NAMES):
+            self.spared.add(brain)
+            seen = f"the brain {brain}, which was there before the run: {answer.told()}"
+            raise Failed(Failure(CREATE, "a new brain", seen, CREATE, seen))
         self.brains.append(brain)
         return brain
 
@@ -113,6 +133,7 @@ class HttpTarget:
             new = [path for path in await self.paths(self.brain) if path not in self.there_before]
             self.left += await self.delete_documents(self.brain, new, own_name(self.run, ""))
         await asyncio.gather(*(self.delete(brain) for brain in self.brains))
+        self.left += self.spared
         self.left.sort()
 
     async def delete(self, brain: str) -> bool:

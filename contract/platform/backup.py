@@ -129,6 +129,11 @@ def daily_backups(directory: Path) -> list[Path]:
     return sorted(directory.glob(_DAILY), reverse=True)
 
 
+def kept_aside(data_dir: Path) -> list[Path]:
+    """The files of a directory that restored backups took the place of."""
+    return sorted(file for file in data_dir.glob(f"{FILE_NAME}.before-*") if not file.name.endswith(BESIDE))
+
+
 def _copy(source: Path, target: Path, *, in_use: bool) -> None:
     """By SQLite itself, in one view of the file, and into one file."""
     _remove(target)

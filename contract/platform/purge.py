@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -44,10 +45,10 @@ def derived_from(data_dir: Path, path: str) -> list[str]:
         return [str(row[0]) for row in connection.execute(asked, (path,))]
 
 
-def holds(backup: Path, path: str) -> bool:
-    """Whether a backup has a document at a path; one that cannot be read may have it."""
+def holds(backup: Path, is_meant: Callable[[str], bool]) -> bool:
+    """Whether a backup has a document at a path that is meant; one that cannot be read may have it."""
     try:
         with closing(connect(backup)) as connection:
-            return connection.execute("SELECT 1 FROM documents WHERE path = ?", (path,)).fetchone() is not None
+            return any(is_meant(str(row[0])) for row in connection.execute("SELECT path FROM documents"))
     except sqlite3.Error:
         return True

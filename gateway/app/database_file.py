@@ -14,6 +14,7 @@ from contract.platform import backup, purge
 from contract.platform.backup import BackupFailed, Copied
 from contract.platform.integrity import Trouble, check_database
 from gateway.app.startup import CannotStart
+from gateway.brain.shelf import is_version
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import BadSetting, Settings
 
@@ -74,7 +75,7 @@ def backup_state(settings: Settings) -> tuple[str, str | None]:
 
 def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
     """Leave nothing of what was erased in the file of the embedded brain. Returns which notes were made of the one at
-    this path, and which daily backups have it.
+    this path, and which backups still have it or a version of it: daily ones, and what `restore` has put aside.
 
     Raises: CannotStart.
     """
@@ -88,7 +89,8 @@ def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
     except sqlite3.Error as error:
         raise CannotStart(f"It is erased, but the file could not be rewritten: {error}. Repeat this.") from None
     kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
-    return derived, [file for file in kept if purge.holds(file, path)]
+    kept += backup.kept_aside(settings.data_dir)
+    return derived, [file for file in kept if purge.holds(file, lambda other: other == path or is_version(other, path))]
 
 
 class DailyBackups:

@@ -225,8 +225,7 @@ class Shelf:
         found = []
         folder, _, name = path.rpartition("/")
         beginning = f"{name.removesuffix('.md')}-"
-        of_version = _VERSION_OF_KV if path.lstrip("/").startswith(_KV) else _VERSION
-        for kept, rest in ((VERSIONS, of_version), (DELETED, _REMOVED)):
+        for kept in (VERSIONS, DELETED):
             entries = await self._notes.entries(call, f"{folder}/{kept}".strip("/"), ending=".txt")
             found += [
                 Version(
@@ -237,7 +236,7 @@ class Shelf:
                     kept == DELETED,
                 )
                 for entry in entries
-                if entry.name.startswith(beginning) and rest.fullmatch(entry.name.removeprefix(beginning))
+                if is_version(entry.path, path)
             ]
         return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
 
@@ -259,6 +258,18 @@ class Shelf:
         aside = None if checksum is None else _version_path(path, checksum)
         await self._put(call, path, kept.body, checksum, aside)
         return version
+
+
+def is_version(path: str, of: str) -> bool:
+    """Whether this is the path of what a note was before, by its name alone."""
+    folder, _, name = of.rpartition("/")
+    beginning = f"{name.removesuffix('.md')}-"
+    where, _, own = path.rpartition("/")
+    of_version = _VERSION_OF_KV if of.lstrip("/").startswith(_KV) else _VERSION
+    names_kept = {f"{folder}/{VERSIONS}".strip("/"): of_version, f"{folder}/{DELETED}".strip("/"): _REMOVED}
+    if where not in names_kept or not own.startswith(beginning):
+        return False
+    return names_kept[where].fullmatch(own.removeprefix(beginning)) is not None
 
 
 def _version_path(path: str, checksum: str) -> str:

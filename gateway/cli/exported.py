@@ -33,10 +33,15 @@ class _Folder:
         if not is_plain_path(path) or path.casefold() in self.written:
             return False
         file = self._folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.resolve().is_relative_to(self._folder.resolve()):
+        # Looked at before a folder is made: a link among them must not lead to a new one outside.
+        if file.is_symlink() or not file.resolve().is_relative_to(self._folder.resolve()):
             return False
-        file.write_bytes(body)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _write(file, body)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            # One note is called as the folder of another: both are fine for a platform, and not for a disk.
+            return False
         self.written.add(path.casefold())
         return True
 
@@ -54,6 +59,12 @@ class _Lines:
         while left:
             left = left[os.write(self._file, left) :]
         return True
+
+
+def _write(file: Path, body: bytes) -> None:
+    """Write a file that nobody else may read, and not through a link."""
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "wb") as opened:
+        opened.write(body)
 
 
 @contextmanager
@@ -86,7 +97,9 @@ def _new_file(path: Path) -> Iterator[int]:
     if path.exists():
         raise CannotStart(f"{path} is there already: choose another name.")
     part = path.with_name(f"{path.name}.part")
-    handle = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    # What an export that was killed has left; or a link or a file of somebody else's, which is not to be written to.
+    part.unlink(missing_ok=True)
+    handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         yield handle
         os.fsync(handle)
@@ -115,7 +128,7 @@ def _finish(folder: Path, before: set[str], written: set[str]) -> None:
             with suppress(OSError):
                 (folder / gone).unlink()
     named = sorted(path for path in there if path.casefold() in written)
-    (folder / MANIFEST).write_text("".join(f"{path}\n" for path in named), encoding="utf-8")
+    _write(folder / MANIFEST, "".join(f"{path}\n" for path in named).encode())
 
 
 def documents_at(place: str) -> Iterator[tuple[str, bytes | None]]:

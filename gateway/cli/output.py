@@ -22,7 +22,8 @@ def printable(text: str, *, one_line: bool = False) -> str:
 
 
 def print_json(value: JsonValue) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    # JSON escapes some of what commands a terminal, but not all of it, unless all but ASCII is escaped.
+    sys.stdout.write(json.dumps(value, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -228,6 +228,9 @@ def page_of(faults: list[Fault], outcomes: list[int]) -> str:
         f"No fault is planted in what a run cannot see: {'; '.join(UNSEEN.values())}. The routes that need a model",
         "(`derive`, and the stages) are left out too.",
         "",
+        "Cases were written after seeing what the first runs missed (59 of 100 were caught, then 88, then 95), so a",
+        "fresh sample of faults may score lower.",
+        "",
         f"Caught: {total} of {len(faults)}, {total * 100 // len(faults)}%.",
         "",
         "| Fault | Planted | Caught |",
@@ -245,6 +248,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, metavar="N", help="one fault, by its number from 1")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2)")
+    parser.add_argument("--output", type=Path, default=PAGE, metavar="FILE", help="where the page goes")
     arguments = parser.parse_args()
     faults = chosen()
     if arguments.only:
@@ -255,8 +259,8 @@ def main() -> None:
         raise SystemExit("a case fails without any fault: mend that first")
     with ThreadPoolExecutor(arguments.at_once) as pool:
         outcomes = list(pool.map(tried, faults))
-    PAGE.write_text(page_of(faults, outcomes), encoding="utf-8")
-    sys.stdout.write(f"{sum(outcomes)} of {len(faults)} caught; see {PAGE.relative_to(ROOT)}\n")
+    arguments.output.write_text(page_of(faults, outcomes), encoding="utf-8")
+    sys.stdout.write(f"{sum(outcomes)} of {len(faults)} caught; see {arguments.output}\n")
 
 
 if __name__ == "__main__":

@@ -319,6 +319,9 @@ def test_every_brain_that_a_run_made_is_named() -> None:
     assert told.endswith("Also brn_2, tea.")
 
 
+NO_PASSWORD = "should have no name and password in it, which reports would show: give a token instead"
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -327,6 +330,8 @@ def test_every_brain_that_a_run_made_is_named() -> None:
         (["--mcp-command", "true", "--token", "tea"], "--token means nothing with --mcp-command"),
         (["--mcp-command", " "], "--mcp-command is empty"),
         (["--mcp", "tea"], "--mcp should be an http or https URL, not 'tea'"),
+        (["--mcp", "https://me:pass@a.test/mcp"], f"--mcp {NO_PASSWORD}"),
+        (["--http", "ftp://me:pass@a.test"], f"--http {NO_PASSWORD}"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused(
@@ -334,6 +339,13 @@ def test_an_option_that_means_nothing_is_refused(
 ) -> None:
     assert main(["check", *options]) == 2
     assert capsys.readouterr().err == f"contract: {sentence}\n"
+
+
+def test_of_a_command_only_its_first_word_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--mcp-command", "true --api-key hunter2", "--json"]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["target"] == "true"
+    assert "hunter2" not in told.out + told.err
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from contract import case
 from contract.command import main
 from contract.machines import as_json, unchecked
+from contract.masking import masked, secrets_in
 from contract.page import as_html
 from contract.report import Report
 from contract.sources import where_of
-from tests.broken.wrapping import problem, refuses, wrapped
+from contract.words import cut, shown
+from tests.broken.wrapping import Asked, Forward, Said, problem, refuses, wrapped
 from tests.contract.platform.serving import served
 from tests.contract.targets import TOKEN, check_app, reference_app
 
@@ -137,6 +139,38 @@ def test_the_token_comes_from_the_environment_or_a_file(
     assert main([*options, "--html", str(page)]) == 0
     told = capsys.readouterr()
     assert TOKEN not in told.out + told.err + page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("padding", [0, *range(280, 340, 3)])
+def test_a_secret_that_is_quoted_is_in_no_text(padding: int) -> None:
+    """Nor is the half of it that is left where an answer was cut."""
+    secrets = secrets_in("s3cr3t-of-mine", [("x-api-key", "Key abcd1234efgh"), ("x-brain", "larch-and-oak")])
+    quoted = cut(f"{'.' * padding} s3cr3t-of-mine {shown('s3cr3t-of-mine')} abcd1234efgh larch-and-oak", 320)
+    told = masked(quoted, secrets)
+    assert [word for word in ("s3cr", "abcd") if word in told] == []
+    if not padding:
+        assert told == ' … "…" … larch-and-oak'
+
+
+def test_a_token_that_a_server_quotes_is_in_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def quotes(asked: Asked, forward: Forward) -> Said:
+        said = await forward(asked)
+        if asked.path.endswith("/documents"):
+            return problem(500, "oh", f"{asked.headers['authorization']} is not let in")
+        return said if asked.headers.get("authorization", "").endswith(TOKEN) else problem(403, "no", f"not {TOKEN}x")
+
+    files = {kind: tmp_path / kind for kind in ("report", "junit", "html")}
+    options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+    with reference_app() as app, served(wrapped(app, quotes)) as url:
+        target = ["--http", url, "--only", "http/documents/put*", "--token"]
+        assert main(["check", *target, TOKEN, *options]) == 1
+        assert main(["record", *target, TOKEN]) == 0
+        assert main(["check", *target, f"{TOKEN}x"]) == 2
+    told = capsys.readouterr()
+    for text in (told.out, told.err, *(file.read_text(encoding="utf-8") for file in files.values())):
+        assert TOKEN not in text
+    assert "Bearer … is not let in" in told.out
+    assert "wants another token" in told.out
 
 
 def test_a_warning_comes_before_traversal_and_sizes(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from contract.exchange import parsed_events
 from contract.machines import as_json
 from contract.outcome import Result, Run, Unchecked
 from contract.report import Report
+from tests.broken.wrapping import Asked, Forward, Said, said, wrapped
 from tests.contract.platform.serving import served
 from tests.contract.targets import case_of, check, check_app, knowable, reference_app
 from tests.daemons.fake import FakeDaemon, T
@@ -136,6 +137,31 @@ def test_a_daemon_is_recognised_with_and_without_brains() -> None:
 async def _brain(app: Any) -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://daemon.test") as client:
         await client.post("/v1/brains", json={"brainId": "somebody-s"})
+
+
+@pytest.mark.parametrize("named", ["id", "slug"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_brain_that_was_there_before_is_neither_played_in_nor_deleted(after: int, named: str) -> None:
+    mine, asked, made = {"id": "brn_mine", "slug": "mine", "name": "Mine"}, list[tuple[str, str]](), list[str]()
+
+    async def always_the_same(request: Asked, _forward: Forward) -> Said:
+        asked.append((request.method, request.path))
+        if request.path == "/v1/brains" and request.method == "GET":
+            return said(200, {"items": [mine]})
+        if request.path == "/v1/brains":
+            made.append(request.path)
+            # Under another id, its slug still says which brain it is.
+            return said(200, {**mine, "id": "brn_mine" if named == "id" else "1"} if len(made) > after else {"id": "2"})
+        return said(204)
+
+    with reference_app() as app:
+        cases = case.selected(case.load(), ["http/brains/delete", "http/brains/create", "http/documents/put"])
+        done = check_app(wrapped(app, always_the_same), cases)
+    theirs = "brn_mine" if named == "id" else "1"
+    assert [one for one in asked if one[1].startswith(f"/v1/brains/{theirs}")] == []
+    assert (("DELETE", "/v1/brains/2") in asked) is bool(after)
+    assert done.target.left == [theirs]
+    assert f"Not deleted, because it was there before the run: {theirs}. POST /v1/brains" in Report(done).text()
 
 
 def test_brains_that_cannot_be_deleted_are_named() -> None:

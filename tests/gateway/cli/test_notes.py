@@ -3,6 +3,7 @@
 import json
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.brain.shelf import Shelf
+from gateway.cli.output import print_json, printable
 from gateway.operations.caller import Call
 from tests.daemons.fake import FakeDaemon, Script
 from tests.gateway.cli.running import run
@@ -177,6 +179,18 @@ def test_what_is_stored_commands_no_terminal(command: Command) -> None:
     for told in (command("show", path), command("search", "alert"), command("ask", "What alert is there?")):
         assert "\x1b" not in told.stdout
         assert "\x07" not in told.stdout
+
+
+def test_json_commands_no_terminal_and_is_plain_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "caf\u00e9 \x9b31m \x1b"
+    print_json(said)
+    assert capsys.readouterr().out == '"caf\u00e9 \x9b31m \\u001b"\n'
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_json(said)
+    told = capsys.readouterr().out
+    assert (printable(told), json.loads(told)) == (told, said)
 
 
 def test_completion_knows_every_command_and_its_options(tmp_path: Path) -> None:

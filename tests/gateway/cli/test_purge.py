@@ -73,6 +73,30 @@ def test_where_else_it_may_be_is_named(tmp_path: Path) -> None:
     assert f"This backup still has it: {backup}" in done.stderr
 
 
+def test_a_backup_with_only_a_version_and_a_file_that_restore_kept_are_named(tmp_path: Path) -> None:
+    settings = {"BRAINS_BACKUP_DIR": str(tmp_path / "backups")}
+    days = [tmp_path / "backups" / f"brains-2026-01-0{day}.sqlite3" for day in (1, 2)]
+    run(tmp_path, "add", "Another note.")
+    run(tmp_path, "backup", str(days[0]))
+    path = run(tmp_path, "add", f"The password is {WORD}.").stdout.strip()
+    run(tmp_path, "rm", "--yes", path)
+    run(tmp_path, "backup", str(days[1]))
+    # The copy that was put away is gone here, and in the backup there is no other.
+    assert run(tmp_path, "undo", path).returncode == 0
+    done = run(tmp_path, "rm", "--purge", "--yes", path, **settings)
+    assert f"This backup still has it: {days[1]}\n" in done.stderr
+    assert str(days[0]) not in done.stderr
+    assert run(tmp_path, "restore", str(days[1])).returncode == 0
+    assert run(tmp_path, "restore", str(days[1])).returncode == 0
+    done = run(tmp_path, "rm", "--purge", "--yes", path)
+    assert done.returncode == 0, done.stderr
+    (_first, second) = sorted(
+        file for file in (tmp_path / "data").glob("*.before-*") if not file.name.endswith(("-wal", "-shm"))
+    )
+    assert done.stderr.count("This backup still has it: ") == 1
+    assert f"This backup still has it: {second}\n" in done.stderr
+
+
 def test_of_a_platform_it_says_what_cannot_be_known(tmp_path: Path) -> None:
     fake = FakeDaemon(T)
     fake.brains["main"] = {}

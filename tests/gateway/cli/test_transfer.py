@@ -11,6 +11,7 @@ import pytest
 from contract.platform.documents import Draft
 from contract.platform.store import Store
 from gateway.brain.shelf import Shelf
+from gateway.cli.exported import target_at
 from gateway.operations.caller import Call
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
@@ -142,6 +143,38 @@ def test_a_second_export_to_a_folder_takes_out_what_is_gone_and_nothing_else(hom
     assert "holds something else" in run(home, "export", "full").stderr
     done(home, "export", "lines.jsonl")
     assert "is there already" in run(home, "export", "lines.jsonl").stderr
+
+
+@pytest.mark.parametrize("order", [("x.md", "x.md/y.md"), ("x.md/y.md", "x.md")])
+def test_a_note_called_as_the_folder_of_another_is_not_exported_and_the_others_are(
+    tmp_path: Path, order: tuple[str, str]
+) -> None:
+    with target_at(str(tmp_path / "folder")) as target:
+        assert [target.write(path, path.encode()) for path in (*order, "z.md")] == [True, False, True]
+    assert {path: body for path, body in files_in(tmp_path / "folder").items() if path.endswith(".md")} == {
+        order[0]: order[0].encode(),
+        "z.md": b"z.md",
+    }
+
+
+def test_an_export_is_for_its_owner_alone_and_goes_through_no_link(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    with target_at(str(folder)) as target:
+        target.write("a.md", b"a")
+    assert {file.stat().st_mode & 0o077 for file in folder.iterdir()} == {0}
+    outside.mkdir()
+    (outside / "kept.md").write_bytes(b"kept")
+    (folder / "led").symlink_to(outside)
+    (folder / "b.md").symlink_to(outside / "kept.md")
+    (folder / "c.md").symlink_to(folder / "a.md")
+    with target_at(str(folder)) as target:
+        assert [target.write(path, b"new") for path in ("led/deep/d.md", "b.md", "c.md")] == [False] * 3
+    part = tmp_path / "lines.jsonl.part"
+    part.symlink_to(outside / "kept.md")
+    with target_at(str(tmp_path / "lines.jsonl")) as target:
+        target.write("a.md", b"a")
+    assert files_in(outside) == {"kept.md": b"kept"}
+    assert not (outside / "deep").exists()
 
 
 def test_another_note_at_the_path_is_left_alone_unless_it_is_to_be_replaced(home: Path) -> None:
