@@ -107,7 +107,7 @@ def _difference(failure: Failure) -> str:
     """Request, expected and seen; what was wanted and what came as lines of a difference where a sentence says so."""
     lines = []
     for sentence in failure.expected.split("; "):
-        if found := _difference(sentence):
+        if found := _wanted_and_seen(sentence):
             where, wanted, seen = map(escape, found)
             lines.append(f'{where}\n<span class="minus">- {wanted}</span>\n<span class="plus">+ {seen}</span>')
         else:
@@ -119,7 +119,7 @@ def _difference(failure: Failure) -> str:
     )
 
 
-def _difference(sentence: str) -> tuple[str, str, str] | None:
+def _wanted_and_seen(sentence: str) -> tuple[str, str, str] | None:
     """What a sentence is about, what was wanted of it and what it was; None if it is worded in another way."""
     where, _, rest = sentence.partition(" should ")
     verb, _, rest = rest.partition(" ")

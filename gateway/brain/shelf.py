@@ -238,7 +238,7 @@ class Shelf:
                 for entry in entries
                 if is_version(entry.path, path)
             ]
-        return sorted(found, key=lambda version: (version.changed, version.name), reverse=True)
+        return sorted(found, key=lambda one: (one.changed, one.was_removed, one.name), reverse=True)
 
     async def bring_back(self, call: Call, path: str, name: str | None = None) -> Version:
         """Make a note what it was: in that version, or in the newest. What it is now becomes a version too.

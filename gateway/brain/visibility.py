@@ -44,7 +44,9 @@ class View:
             # Not every platform says where something is. Where there is one tenant, that hides nothing.
             return self.projects is None
         folded = names.fold_path(path)
-        if len(path) > names.FOLDED_LENGTH or not _is_clear(folded):
+        # Where there is one tenant, a note may have such signs in its name, unless it may be in a private folder.
+        is_clear = _is_clear(folded) if self.projects is not None or "gent" in folded else _has_plain_parts(folded)
+        if len(path) > names.FOLDED_LENGTH or not is_clear:
             return False
         if (private := names.PRIVATE_TREE.match(folded)) is not None:
             return private[1] == self.own
@@ -133,10 +135,8 @@ def _is_surely_public(path: str) -> bool:
     """Whether a look is enough: in plain letters, only what has this word in its path can be private."""
     return (
         path.isascii()
-        and "agent" not in path.lower()
-        # It says where it is, too: see `_is_clear`. This is asked of every hit.
-        and "%" not in path
-        and "\\" not in path
+        and "gent" not in path.lower()
+        # It says where it is, too. This is asked of every hit.
         and "/." not in path
         and "//" not in path
         and not path.startswith(".")
@@ -148,4 +148,8 @@ def _is_clear(path: str) -> bool:
     """Whether a path says where it is, whoever reads it."""
     # A session's id may have these two, and stands in the path of what came of it.
     path = path.replace("%3a", "").replace("%40", "")
-    return "%" not in path and "\\" not in path and all(part not in {"", ".", ".."} for part in path.split("/"))
+    return "%" not in path and "\\" not in path and _has_plain_parts(path)
+
+
+def _has_plain_parts(path: str) -> bool:
+    return all(part not in {"", ".", ".."} for part in path.split("/"))
