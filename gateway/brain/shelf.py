@@ -24,7 +24,7 @@ VERSIONS, DELETED = "_versions", "_deleted"
 # number that kv counts; there alone, because elsewhere it ends the name of another note.
 _REMOVED: Final = re.compile(r"[0-9a-f]{12}\.txt")
 _VERSION: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-)?[0-9a-f]{12}\.txt")
-_VERSION_OF_KV: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z|[0-9.e+]+)-[0-9a-f]{12}\.txt")
+_VERSION_OF_KV: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z|[0-9.e+]{1,24})-[0-9a-f]{12}\.txt")
 _KV: Final = "memory/global/kv/"
 # What only the gateway writes of a note, by who was let in.
 _VOUCHED: Final = ("via", "author", "client", "channel")
