@@ -250,8 +250,7 @@ def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
     """What `_meta` says of the client; None if the SDK would find fault with it, or it says more than we understand."""
     if not wire.is_modern:
         return None if envelope else Client()
-    said = write_json(envelope)
-    if not envelope.keys() <= _ENVELOPE or len(said) > _LONGEST_CLIENT:
+    if not envelope.keys() <= _ENVELOPE or len(said := write_json(envelope)) > _LONGEST_CLIENT:
         return None
     if said not in _CLIENTS:
         if len(_CLIENTS) >= _MOST_CLIENTS:

@@ -310,7 +310,7 @@ def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
 
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
-# The first that fits. Only the first three were not sent.
+# The first that fits. Only the first two were not sent.
 _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ClientConnectorError, httpx.ConnectError),
     (aiohttp.InvalidURL, httpx.ConnectError),
