@@ -10,12 +10,14 @@ from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.json_text import parse_json
 from gateway.operations.parallel import in_parallel
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import PAUSES, look_again, make_certain, repeatable
+from gateway.operations.steps.certainty import PAUSES, is_doubt, look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
 _RECORD_PATH: Final = "_brain.json"
 _NAMED_AT_MOST, _PAGES = 100, 20
+# A platform may ask for more patience than the rest of a call can spare.
+_LONGEST_WAIT: Final = 5.0
 _TAKEN_NAME: Final = (
     "There is a brain of that name already, or one with another visibility. Choose another name, or a slug."
 )
@@ -102,14 +104,26 @@ async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) ->
 
 
 async def _keep(context: StepContext, brain: str, kept: JsonObject) -> None:
-    try:
-        await documents.write(context, brain, _RECORD_PATH, json.dumps(kept, ensure_ascii=False).encode())
-    except Absent:
-        # The brain is there, and that is what was asked.
-        return
-    except GatewayError as error:
-        # It is there without its name: the same request again completes it.
-        raise repeatable(Unsure(error, Doubt.LATE)) from error
+    """Name and visibility, in the brain that was made; tried again while the platform is busy."""
+    body = json.dumps(kept, ensure_ascii=False).encode()
+    refused: GatewayError | None = None
+    for pause in PAUSES:
+        wait = max(pause, (refused and refused.retry_after_seconds) or 0)
+        if wait > _LONGEST_WAIT:
+            break
+        await asyncio.sleep(wait)
+        try:
+            return await documents.write(context, brain, _RECORD_PATH, body)
+        except Absent:
+            # The brain is there, and that is what was asked.
+            return None
+        except GatewayError as error:
+            refused = error
+            if is_doubt(error) or not error.retryable:
+                break
+    assert refused is not None
+    # It is there without its name: the same request again completes it.
+    raise repeatable(Unsure(refused, Doubt.LATE)) from refused
 
 
 async def _holds_something(context: StepContext, brain: str) -> bool:

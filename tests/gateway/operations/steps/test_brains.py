@@ -153,13 +153,35 @@ async def test_a_record_whose_answer_was_lost_or_that_nobody_takes_does_not_undo
     assert (await brains.create_bare(work, wanted()))["name"] == "My Brain"
 
 
-@pytest.mark.parametrize("code", ["timeout", "forbidden", "upstream_error"])
+@pytest.mark.parametrize("code", ["validation_error", "forbidden", "upstream_error"])
 async def test_a_brain_whose_record_cannot_be_kept_is_completed_by_the_same_request(code: str) -> None:
     work = bare().fails(Op.WRITE_DOCUMENT, code)
     error = await refusal(brains.create_bare(work, wanted()))
     assert (error.code, error.retryable) == ("outcome_unknown", True)
     assert (await brains.create_bare(work, wanted()))["name"] == "My Brain"
     assert json.loads(work.files[RECORD]) == KEPT
+
+
+async def test_a_record_that_is_turned_away_is_written_once_the_platform_takes_it() -> None:
+    """The brain is there already: to say that nobody knows would be less than is known."""
+    work = bare().fails(Op.WRITE_DOCUMENT, "rate_limited", "upstream_unavailable")
+    assert (await brains.create_bare(work, wanted()))["name"] == "My Brain"
+    assert json.loads(work.files[RECORD]) == KEPT
+    assert work.ops.count(Op.WRITE_DOCUMENT) == 3
+
+
+async def test_a_platform_that_asks_for_a_long_wait_is_not_waited_for() -> None:
+    work = bare().fails(Op.WRITE_DOCUMENT, Fault(GatewayError("rate_limited", retry_after_seconds=60)))
+    error = await refusal(brains.create_bare(work, wanted()))
+    assert (error.code, error.retry_after_seconds) == ("outcome_unknown", 60)
+    assert work.ops.count(Op.WRITE_DOCUMENT) == 1
+
+
+async def test_a_record_that_is_turned_away_again_and_again_is_given_up() -> None:
+    work = bare().fails(Op.WRITE_DOCUMENT, *["rate_limited"] * 10)
+    error = await refusal(brains.create_bare(work, wanted()))
+    assert (error.code, error.retryable) == ("outcome_unknown", True)
+    assert work.ops.count(Op.WRITE_DOCUMENT) == 4
 
 
 @pytest.mark.parametrize("code", ["validation_error", "forbidden", "timeout", "rate_limited"])
