@@ -278,10 +278,14 @@ def _brains_named(answer: JsonObject) -> set[str]:
             continue
         for key, value in part.items():
             kind = type(value)
+            if kind is not dict and kind is not list:
+                if key in _BRAIN_KEYS and value:
+                    named.add(str(value))
+                continue
             if key in _BRAIN_KEYS:
                 refs = [value.get("id"), value.get("slug")] if kind is dict else [value]
                 named.update([str(ref) for ref in refs if ref])
-            if (kind is dict or kind is list) and key not in _NOT_THE_PLATFORMS:
+            if key not in _NOT_THE_PLATFORMS:
                 held.append(value)
     return named
 

@@ -44,10 +44,9 @@ class Finder:
             answer = view.without_hidden(answer)
             if not live:
                 paths = [str(hit.get("path")) for hit in answer[key]]
-                over = {path for path in paths if names.is_index(path)}
-                if mortal := {path for path in paths if names.may_end(path)}:
-                    over |= await self.ended(call, mortal)
-                if over:
+                if names.may_be_over(paths):
+                    over = {path for path in paths if names.is_index(path)}
+                    over |= await self.ended(call, paths)
                     answer[key] = [hit for path, hit in zip(paths, answer[key], strict=True) if path not in over]
             kept = len(answer[key])
             # A platform that found less than it might has no more to give.

@@ -7,7 +7,7 @@ began it. Whose a brain is, the platform knows: the embedded brain is told who c
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gateway.operations import names
 from gateway.operations.caller import LOCAL, Caller, Principal
@@ -92,6 +92,10 @@ class View:
         Where there is one tenant only the lists at the top are looked at: nothing else of an answer has paths.
         """
         if isinstance(answer, list):
+            paths: list[Any] = [entry.get("path") if type(entry) is dict else None for entry in answer]
+            are_paths = not self.is_limited and all(paths) and {str}.issuperset(map(type, paths))
+            if paths and are_paths and _are_surely_public(*paths):
+                return answer
             kept = [entry for entry in answer if self.shows(entry)]
             return [self.without_hidden(entry) for entry in kept] if self.is_limited else kept
         if isinstance(answer, dict):
@@ -106,7 +110,7 @@ class View:
         if not isinstance(entry, dict):
             return True
         if isinstance(path := entry.get("path"), str) and path:
-            return (not self.is_limited and _is_surely_public(path)) or self.sees(path)
+            return (not self.is_limited and _are_surely_public(path)) or self.sees(path)
         return not self.is_limited or not (path or any(key in entry for key in _OF_A_NOTE))
 
 
@@ -131,16 +135,18 @@ def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> Jso
     return {**{name: answer[name] for name in said if name in answer}, key: found}
 
 
-def _is_surely_public(path: str) -> bool:
+def _are_surely_public(*paths: str) -> bool:
     """Whether a look is enough: in plain letters, only what has this word in its path can be private."""
+    # One look for all of them, each at the beginning of a line: this is asked of every hit.
+    lines = "\n" + "\n".join(paths)
     return (
-        path.isascii()
-        and "gent" not in path.lower()
-        # It says where it is, too. This is asked of every hit.
-        and "/." not in path
-        and "//" not in path
-        and not path.startswith(".")
-        and len(path) <= names.FOLDED_LENGTH
+        lines.isascii()
+        and "gent" not in lines.lower()
+        # It says where it is, too.
+        and "/." not in lines
+        and "//" not in lines
+        and "\n." not in lines
+        and max(map(len, paths)) <= names.FOLDED_LENGTH
     )
 
 

@@ -23,6 +23,7 @@ _INVISIBLE: Final = re.compile(
 )
 # The same for nearly all texts, and many times faster: those of ASCII, and those that hold nothing of the kind.
 _ASCII_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
+_NOT_ON_A_LINE: Final = b"\t\n" + _ASCII_CONTROLS
 _SUSPECT: Final = re.compile(f"[{_NEVER_SHOWN}\u200c\u200d\ufe0e\ufe0f]")
 
 
@@ -38,23 +39,33 @@ def visible(text: object) -> str:
 def line(text: object) -> str:
     """On one line, whatever it holds: a name must not begin a line of its own."""
     # As names nearly always are: `split` would make a list of their words.
-    if isinstance(text, str) and text.isascii() and text.isprintable() and "  " not in text:
+    if isinstance(text, str) and _is_plain_line(text):
         return text.strip(" ")
     return " ".join(visible(text).split())
 
 
+def _is_plain_line(text: str) -> bool:
+    return text.isascii() and "  " not in text and len(text.encode().translate(None, _NOT_ON_A_LINE)) == len(text)
+
+
 def head(*parts: object) -> str:
     """What a text is called and where it comes from, as far as that is known."""
-    named = [part for part in parts if isinstance(part, str) and part]
-    # All at once: next to such a mark, a space at either end of a part makes two spaces.
-    marked = f"| {' | '.join(named)} |"
-    if marked.isascii() and marked.isprintable() and "  " not in marked and len(named) == len(parts):
-        return " · ".join(named)
-    return " · ".join([said for part in parts if (said := line(part))])
+    return heads([parts])[0]
+
+
+def heads(rows: Sequence[Sequence[object]]) -> list[str]:
+    """The same for several texts: what is plain of all of them is found out at once."""
+    parts = [part for row in rows for part in row]
+    # Next to such a mark, a space at either end of a part makes two spaces.
+    if all(parts) and {str}.issuperset(map(type, parts)) and _is_plain_line(f"| {' | '.join(parts)} |"):  # type: ignore[arg-type]
+        return [" · ".join(row) for row in rows]  # type: ignore[arg-type]
+    return [" · ".join([said for part in row if (said := line(part))]) for row in rows]
 
 
 def full_text(texts: Sequence[tuple[str, str]]) -> str:
     """Whole texts, each below its head, for models that are shown text alone. What there is no room for is told."""
+    if (as_they_are := _join_plain(texts)) is not None:
+        return as_they_are
     parts: list[str] = []
     room = FULL_LENGTH - _MARK_LENGTH
     for n, (above, text) in enumerate(texts, start=1):
@@ -64,7 +75,7 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
             return "\n\n".join([*parts, _left_out(n, len(texts))])
         # No more is looked at than there is room for: it may be megabytes. Nothing in it may pass for a head.
         shown = visible(text[: room + 1])
-        if "===" in shown:
+        if "=" in shown and "===" in shown:
             shown = f"\n{shown}".replace("\n===", "\n ===")[1:]
         parts.append(begun + shown[:room])
         if len(text) > room or len(shown) > room:
@@ -72,6 +83,17 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
             return "\n\n".join([*parts, _left_out(n + 1, len(texts), f"{more:,} more characters of {n}")])
         room -= len(shown)
     return "\n\n".join(parts)
+
+
+def _join_plain(texts: Sequence[tuple[str, str]]) -> str | None:
+    """All of them, if there is room and nothing in them is to be changed, as there mostly is not: looked at once."""
+    body, count = "".join([text for _, text in texts]), len(texts)
+    if len(body) > FULL_LENGTH or "=" in body or visible(body) is not body:
+        return None
+    joined = "\n\n".join(
+        [f"=== {n} of {count}: {above[:_HEAD_LENGTH]} ===\n{text}" for n, (above, text) in enumerate(texts, start=1)]
+    )
+    return joined if len(joined) < FULL_LENGTH - _MARK_LENGTH - 2 else None
 
 
 def _left_out(first: int, last: int, cut: str = "") -> str:

@@ -171,16 +171,18 @@ def _is_simple(value: JsonValue) -> bool:
     for _ in range(_DEEPEST if level else 0):
         inner: list[JsonValue] = []
         for holder in level:
-            inner += holder.values() if type(holder) is dict else holder
-        level = []
-        for one in inner:
-            kind = type(one)
-            if kind is dict or kind is list:
-                level.append(one)
-            elif kind is float and not -_EXACT < one < _EXACT:
-                return False
-        if not level:
+            for one in holder.values() if type(holder) is dict else holder:
+                kind = type(one)
+                # Most are texts.
+                if kind is str:
+                    continue
+                if kind is dict or kind is list:
+                    inner.append(one)
+                elif kind is float and not -_EXACT < one < _EXACT:
+                    return False
+        if not inner:
             return True
+        level = inner
     return False
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 import uuid
+from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -233,6 +234,12 @@ def is_private_of_others(path: str, own: str) -> bool:
 def may_end(path: str) -> bool:
     """Whether a note at this path may expire, or be replaced by another, and be kept all the same."""
     return path.removeprefix("/").startswith(("memory/global/kv/", "memory/global/being/nodes/"))
+
+
+def may_be_over(paths: Sequence[str]) -> bool:
+    """Whether one of these may be such a note, or an index: one look for all, because it is asked of every hit."""
+    lines = "\n".join(paths).lower()
+    return "memory.md" in lines or "global/kv/" in lines or "global/being/" in lines
 
 
 def is_index(path: str) -> bool:

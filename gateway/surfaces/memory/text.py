@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gateway.mcp.shown import head, line, visible
+from gateway.mcp.shown import head, heads, line, visible
 from gateway.operations.table import JsonObject
 
 _HITS_SHOWN = 5
@@ -43,7 +43,8 @@ def whole_hits(found: list[JsonObject]) -> list[tuple[str, str]]:
     """The hits with all their text, where the summary of them leaves some of it out."""
     if len(found) <= _HITS_SHOWN and not any(_is_cut(hit.get("content")) for hit in found):
         return []
-    return [(head(hit.get("path"), hit.get("title"), _date(hit)), str(hit.get("content") or "")) for hit in found]
+    named = heads([(hit.get("path"), hit.get("title"), _date(hit)) for hit in found])
+    return [(name, str(hit.get("content") or "")) for name, hit in zip(named, found, strict=True)]
 
 
 def _is_cut(content: object) -> bool:

@@ -3,10 +3,9 @@
 import json
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
-from copy import copy
 from functools import cache, lru_cache
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 import httpx
 
@@ -41,28 +40,57 @@ def request_of(
 ) -> httpx.Request:
     """A request that may wait so long for each part of it, and for a connection."""
     origin, base = _origin(root)
-    target = f"{base}{path}?{urlencode(body.params, doseq=True)}" if body.params else base + path
+    target = f"{base}{path}?{_query(body.params)}" if body.params else base + path
     url = _url(root, *target.partition("?")[::2])
     timeouts = _timeouts(seconds, connect)
-    sent = [*(_COMMON_OF_STREAMS if streams else _COMMON), *headers.items()]
+    own = [*headers.items()]
+    common, common_raw = _common(origin, streams)
     if (upload := body.upload) is not None:
         files = {"file": (upload.name, upload.body, upload.content_type)}
-        return httpx.Request(method, url, files=files, headers=sent, extensions={"timeout": timeouts})
+        # It finds its own host.
+        return httpx.Request(method, url, files=files, headers=[*common[1:], *own], extensions={"timeout": timeouts})
     content, media_type = _content(body)
     if media_type is not None:
-        sent.append(("content-type", media_type))
+        own.append(("content-type", media_type))
     if content or method != "GET":
-        sent.append(("content-length", str(len(content))))
-    sent.insert(0, ("host", url.netloc.decode("ascii")))
+        own.append(("content-length", str(len(content))))
+    raw = httpx.Headers()
+    raw._list = [*common_raw, *_raw(own)]
     request = httpx.Request(
         method,
         url,
-        headers=headers_of([(name.encode("ascii"), value.encode("ascii")) for name, value in sent]),
+        headers=raw,
         stream=httpx.ByteStream(content),
-        extensions={"timeout": timeouts, AS_TEXT: (origin + target, sent)},
+        extensions={"timeout": timeouts, AS_TEXT: (origin + target, [*common, *own])},
     )
     request.read()
     return request
+
+
+def _query(params: Mapping[str, str | list[str]]) -> str:
+    """As `urlencode` writes it, which looks at each value in more ways than ours can have."""
+    return "&".join(
+        f"{_quote_name(name)}={quote_plus(one)}"
+        for name, value in params.items()
+        for one in (value if isinstance(value, list) else (value,))
+    )
+
+
+@lru_cache(maxsize=256)
+def _quote_name(name: str) -> str:
+    return quote_plus(name)
+
+
+def _raw(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes, bytes]]:
+    """Headers as httpx keeps them."""
+    return [((raw := name.encode("ascii")), raw.lower(), value.encode("ascii")) for name, value in headers]
+
+
+@lru_cache(maxsize=32)
+def _common(origin: str, streams: bool) -> tuple[list[tuple[str, str]], list[tuple[bytes, bytes, bytes]]]:
+    """What every request to a platform says first, the host before all, as text and as httpx keeps it."""
+    common = [("host", origin.partition("://")[2]), *(_COMMON_OF_STREAMS if streams else _COMMON)]
+    return common, _raw(common)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> httpx.Headers:
@@ -81,8 +109,8 @@ def _origin(root: str) -> tuple[str, str]:
 
 def _url(root: str, path: str, query: str) -> httpx.URL:
     """To the letter: both are escaped already, and their segments were counted. httpx looks at each letter again."""
-    url = copy(_parse_url(root))
-    url._uri_reference = url._uri_reference._replace(path=path, query=query or None)
+    url = httpx.URL.__new__(httpx.URL)
+    url._uri_reference = _parse_url(root)._uri_reference._replace(path=path, query=query or None)
     return url
 
 

@@ -1,6 +1,8 @@
 """Who may see which path, however a platform spells it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.brain.visibility import View, view_of, without_totals
 from gateway.operations import names
@@ -108,6 +110,36 @@ def test_one_tenant_sees_nothing_that_nobody_can_place(path: str) -> None:
     assert not seen.sees(path)
     assert not seen.shows({"path": path})
     assert seen.sees("")
+
+
+# What makes a path private, unclear or too long, and what does not.
+PIECES = st.sampled_from(
+    [
+        "memory/",
+        "agent/",
+        "Agent/",
+        "u-other/",
+        f"{OWN}/",
+        "a.md",
+        "/",
+        ".",
+        "..",
+        "\n",
+        "é",
+        "%61gent/",
+        "\\",
+        "x" * 600,
+    ]
+)
+
+
+@given(st.lists(st.lists(PIECES, max_size=6).map("".join), max_size=6))
+def test_one_look_at_all_results_shows_what_a_look_at_each_does(paths: list[str]) -> None:
+    seen = view(LOCAL)
+    shown = seen.without_hidden([{"path": path} for path in paths])
+    assert shown == [{"path": path} for path in paths if seen.shows({"path": path})]
+    # A path that ends in a slash names no note, and hides none.
+    assert all(seen.sees(hit["path"].rstrip("/")) for hit in shown)
 
 
 @pytest.mark.parametrize("path", ["notes/100% sure.md", "a\\b.md", "%41.md", ".hidden.md", "notes/.hidden.md"])
