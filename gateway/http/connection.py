@@ -66,12 +66,16 @@ class Connection(HttpToolsProtocol):
         self._came = self._said = self._fields = 0
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._said += len(url)
+        if self._said > _HEAD_BYTES:
+            raise _HeadTooLarge
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields += 1
-        self._count(len(name) + len(value))
+        self._said += len(name) + len(value)
+        if self._said > _HEAD_BYTES or self._fields > _FIELDS:
+            raise _HeadTooLarge
         # The list of headers is already with the application: a trailer must not get into it.
         if self._in_head:
             super().on_header(name, value)
@@ -81,19 +85,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._is_too_large:
+        if self._said > _HEAD_BYTES or self._fields > _FIELDS:
             self._refuse(*_TOO_LARGE)
         else:
             super().send_400_response(msg)
-
-    @property
-    def _is_too_large(self) -> bool:
-        return self._said > _HEAD_BYTES or self._fields > _FIELDS
-
-    def _count(self, size: int) -> None:
-        self._said += size
-        if self._is_too_large:
-            raise _HeadTooLarge
 
     def _start_clock(self) -> None:
         if self._clock is None and not self.transport.is_closing():
