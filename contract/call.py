@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from contract.parts import Head, Part, Pattern
 
-Surface: TypeAlias = Literal["memory", "kv", "team", "being", "memo"]
+Surface: TypeAlias = Literal["memory", "kv", "team", "being", "memo", "chat"]
 
 
 def _expression(value: str) -> str:
@@ -117,9 +117,9 @@ class LocalFile(Part):
 class CallCase(Head):
     """Where it lies says whose it is: `mcp/<surface>/<area>/<name>`."""
 
-    id: str = Field(pattern=r"^mcp/(memory|kv|team|being|memo)/[a-z_]+/[a-z0-9-]+$")
+    id: str = Field(pattern=r"^mcp/(memory|kv|team|being|memo|chat)/[a-z_]+/[a-z0-9-]+$")
     brain: Literal["shared", "own", "none"] = "shared"
-    needs: Literal["page", "folder"] | None = None
+    needs: Literal["page", "folder", "document"] | None = None
     files: dict[str, LocalFile] = Field(default_factory=dict)
     optional: bool = False
     steps: list[AnyCallStep] = Field(min_length=1)
@@ -135,8 +135,8 @@ class CallCase(Head):
     @property
     def own_tool(self) -> str:
         """The tool that it is about; the others that it calls are only needed."""
-        prefix = {"memory": "memory_", "team": "memory_", "kv": "jettson_memory_", "memo": "memoai_memo_", "being": ""}
-        return f"{prefix[self.surface]}{self.area}"
+        prefix = {"memory": "memory_", "team": "memory_", "kv": "jettson_memory_", "memo": "memoai_memo_"}
+        return f"{prefix.get(self.surface, '')}{self.area}"
 
     @property
     def tools(self) -> set[str]:

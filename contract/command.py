@@ -158,7 +158,7 @@ async def _on_server(arguments: argparse.Namespace) -> Run[Any]:
     chosen = _chosen(case.load_calls(), arguments)
     async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
         session = _session(arguments, client)
-        play = {"brain": arguments.brain, "anywhere": arguments.anywhere}
+        play = {"brain": arguments.brain, "anywhere": arguments.anywhere, "query": arguments.query or "the"}
         target = McpTarget(target_of(arguments), session, arguments.page, arguments.folder, arguments.timeout, **play)
         return await run_calls(target, chosen, at_once=arguments.at_once, tell=_progress)
 

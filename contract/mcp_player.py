@@ -36,6 +36,7 @@ class McpPlayer:
         self._shared: str | None = target.brain
         self._silent = 0
         self._silence = ""
+        self._has_documents = False
 
     @property
     def told(self) -> str:
@@ -53,6 +54,8 @@ class McpPlayer:
             await target.refuse_to_write_elsewhere()
         missing = sorted(pins()[target.surface].keys() - target.tools.keys())
         target.capabilities["tools"] = f"all but {', '.join(missing)}" if missing else "all"
+        if target.surface == "chat":
+            target.capabilities["documents"] = await self._find_documents()
         if target.surface != "memory" or not any(case.brain != "none" for case in chosen):
             return
         if target.brain is None:
@@ -63,6 +66,17 @@ class McpPlayer:
         target.capabilities["brains"] = self._no_brain.cause.sentence if self._no_brain else "yes"
         if self._no_brain is None and MODELS[0] in target.tools:
             target.capabilities["model"] = await self._find_model()
+
+    async def _find_documents(self) -> str:
+        """Whether there is anything to read: no tool of this vocabulary writes."""
+        try:
+            reply = await self._target.call("search", {"query": self._target.query}, {})
+        except NoAnswer as error:
+            self._silent, self._silence = error.dead, str(error)
+            return f"search: {error}"
+        said = judge_call.json_of(reply.text)
+        self._has_documents = reply.is_error or not isinstance(said, dict) or said.get("results") != []
+        return "there" if self._has_documents else f"none that {self._target.query!r} finds"
 
     async def _find_model(self) -> str:
         tool, arguments = MODELS
@@ -85,6 +99,8 @@ class McpPlayer:
             return "it needs a page that the server can fetch: give --page"
         if case.needs == "folder" and self._target.folder is None:
             return "it needs a folder that the server can read: give --folder"
+        if case.needs == "document" and not self._has_documents:
+            return f"it needs a document, and {self._target.query!r} finds none: give --query with words of one"
         if self._target.brain is not None and (case.brain == "own" or CREATE in case.tools):
             return f"it makes brains, and --brain {self._target.brain} says to make none"
         return None
@@ -107,7 +123,7 @@ class McpPlayer:
 
     async def _names(self, case: CallCase) -> dict[str, Any]:
         names = names_of(case, self._target.run, self._target.page)
-        names["folder"] = str(self._target.folder or "")
+        names |= {"folder": str(self._target.folder or ""), "query": self._target.query}
         if case.brain == "none":
             return names
         if self._no_brain is not None:

@@ -44,6 +44,7 @@ class McpTarget:
     """A server behind a URL or a command.
 
     With `brain`, the run plays in that brain and makes none. With `anywhere`, it may write where the server likes.
+    `query` is what a search finds something by, where no tool can write what to find.
     """
 
     name: str
@@ -53,6 +54,7 @@ class McpTarget:
     seconds: float = 30.0
     brain: str | None = None
     anywhere: bool = False
+    query: str = "the"
     surface: str = "memory"
     tools: dict[str, JsonObject] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -69,6 +71,8 @@ class McpTarget:
     @property
     def leftovers(self) -> list[str]:
         """What the run leaves behind, in sentences."""
+        if not writers(self.surface):
+            return ["Left behind: nothing, because none of the tools writes."]
         if self.brain is not None or self.surface != "memory" or (self.anywhere and not self.left):
             where = f"your brain {self.brain}" if self.brain else "the brain that the server chose"
             named = f"under names that begin with {own_name(self.run, '')}"

@@ -78,6 +78,7 @@ def _add_token(verb: argparse.ArgumentParser) -> None:
 def _add_choice(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--page", metavar="URL", help="a page that the target can fetch, for ingest by URL")
     verb.add_argument("--folder", type=_folder, metavar="DIR", help="a folder that the server can read, for its files")
+    verb.add_argument("--query", metavar="WORDS", help="what finds a document, for search and fetch (default: the)")
     verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help=_WORDS)
     verb.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="all but these")
     verb.add_argument("--timeout", type=_positive, default=30.0, metavar="SECONDS", help="for a step (default: 30)")
@@ -91,7 +92,7 @@ def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
     """
     kind = next(name for name in ("http", "mcp", "mcp_command") if getattr(arguments, name) is not None)
     useless = {
-        "http": ("wire", "header", "folder", "anywhere"),
+        "http": ("wire", "header", "folder", "anywhere", "query"),
         "mcp": (),
         "mcp_command": ("token", "token_file", "header"),
     }

@@ -8,6 +8,7 @@ MADE_BY = {
     "spec/team": "the page of the team memory server",
     "spec/being": "the page of the being's MCP server",
     "spec/memo": "the page of the MemoAI MCP server",
+    "spec/chat": "the page “Building MCP servers for ChatGPT and API integrations” of the OpenAI documentation",
 }
 
 

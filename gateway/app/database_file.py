@@ -79,18 +79,29 @@ def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
 
     Raises: CannotStart.
     """
+    rewrite(settings)
+    try:
+        derived = purge.derived_from(settings.data_dir, path)
+    except sqlite3.Error as error:
+        raise CannotStart(f"It is erased, but the file could not be read: {error}. Repeat this.") from None
+    kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
+    kept += backup.kept_aside(settings.data_dir)
+    return derived, [file for file in kept if purge.holds(file, lambda other: other == path or is_version(other, path))]
+
+
+def rewrite(settings: Settings) -> None:
+    """Write the file of the embedded brain anew, without the bytes of what was deleted.
+
+    Raises: CannotStart.
+    """
     try:
         purge.scrub(settings.data_dir)
-        derived = purge.derived_from(settings.data_dir, path)
     except purge.StillRead:
         raise CannotStart(
             "It is erased, but another gateway reads the file: repeat this when it has stopped."
         ) from None
     except sqlite3.Error as error:
         raise CannotStart(f"It is erased, but the file could not be rewritten: {error}. Repeat this.") from None
-    kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
-    kept += backup.kept_aside(settings.data_dir)
-    return derived, [file for file in kept if purge.holds(file, lambda other: other == path or is_version(other, path))]
 
 
 class DailyBackups:

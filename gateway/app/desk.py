@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.app.database_file import scrub
+from gateway.app.database_file import rewrite, scrub
 from gateway.app.gateway import Gateway
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
@@ -41,6 +41,13 @@ class Desk:
         """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
         return None if self.settings.upstream_url is not None else scrub(self.settings, path)
 
+    def rewrite(self) -> bool:
+        """Leave no bytes of what was deleted in the embedded brain's file; False where there is a platform instead."""
+        if self.settings.upstream_url is not None:
+            return False
+        rewrite(self.settings)
+        return True
+
     async def ingest(self, file: Path) -> JsonObject:
         return await self.brain.ingest_file(self.call(), None, str(file), as_upload(str(file), None))
 
@@ -71,14 +78,33 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
         return LOCAL
     if settings.auth == "jwt":
         return Principal(issuer=str(settings.auth_issuer), subject=whose)
-    path = settings.tokens_path
-    records = token_file.parse(path.read_bytes()) if path.exists() else []
-    found = next((record for record in records if whose in (record.id, record.subject)), None)
+    found = next((record for record in _records(settings) if whose in (record.id, record.subject)), None)
     if found is None:
         raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
-    principal = principal_of(found)
+    return _at_terminal(found)
+
+
+def _at_terminal(record: token_file.Record) -> Principal:
+    principal = principal_of(record)
     # The command names the brain, as a URL would.
     return Principal(**{name: getattr(principal, name) for name in _KEPT}, brain=principal.brain)
+
+
+def _records(settings: Settings) -> list[token_file.Record]:
+    path = settings.tokens_path
+    return token_file.parse(path.read_bytes()) if path.exists() else []
+
+
+def tokens_of(desk: Desk) -> list[token_file.Record]:
+    """All tokens of the person at the desk, also those that are over."""
+    if desk.principal is LOCAL or desk.settings.auth == "jwt":
+        return []
+    return [record for record in _records(desk.settings) if record.subject == desk.principal.subject]
+
+
+def principals_of(desk: Desk) -> list[Principal]:
+    """The person at the desk with each of their tokens: what was said in a session goes by the token, too."""
+    return [_at_terminal(record) for record in tokens_of(desk)] or [desk.principal]
 
 
 _KEPT = ("issuer", "subject", "client", "org", "projects", "scopes")

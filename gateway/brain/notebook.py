@@ -53,13 +53,19 @@ class Notebook:
         found = [entry for entry in map(_entry, items) if entry.path.endswith(ending) and _is_note(entry, folder)]
         return sorted(found, key=lambda entry: (entry.changed, entry.path), reverse=True)
 
+    async def everything(self, call: Call) -> list[Entry]:
+        """All that is kept, also what is kept beside notes, by path."""
+        items = await self._items(call, "", recursive=True, generated=True)
+        return sorted((_entry(item) for item in items if not item.get("is_dir")), key=lambda entry: entry.path)
+
     async def folders(self, call: Call, folder: str) -> list[str]:
         """The names of the folders in a folder."""
         items = await self._items(call, folder, recursive=False)
         return sorted(str(item.get("path")).rpartition("/")[2] for item in items if item.get("is_dir"))
 
-    async def _items(self, call: Call, folder: str, *, recursive: bool) -> list[JsonObject]:
-        found = (await self._brain.note(call, "list_notes", {"dir": folder, "recursive": recursive})).get("items")
+    async def _items(self, call: Call, folder: str, *, recursive: bool, generated: bool = False) -> list[JsonObject]:
+        args = {"dir": folder, "recursive": recursive, "generated": generated}
+        found = (await self._brain.note(call, "list_notes", args)).get("items")
         if not isinstance(found, list):
             raise GatewayError("upstream_error", "The platform's answer has no list of documents.")
         return [item for item in found if isinstance(item, dict)]

@@ -6,7 +6,7 @@ keeps them too.
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -119,6 +119,16 @@ class Shelf:
         """
         listed = await self._notes.entries(call, folder.strip("/"), ending="")
         return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
+
+    async def everything(self, call: Call) -> list[Entry]:
+        """All that is kept for the caller in the brain, also versions, what was put away, and counts of hits."""
+        listed = await self._notes.everything(call)
+        return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
+
+    async def authors(self, call: Call, paths: Iterable[str]) -> dict[str, str]:
+        """Who wrote these notes, where they say so."""
+        read = await self._notes.read_all(call, paths)
+        return {path: author for path, note in read if (author := note.text("author"))}
 
     async def live(self, call: Call, entries: list[Entry]) -> list[Entry]:
         """Those of these documents that have not expired, nor been replaced by another."""

@@ -21,6 +21,7 @@ AT_DESK = frozenset(
         "export",
         "import",
         "migrate",
+        "who",
     }
 )
 
@@ -41,11 +42,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         parents = [common, machines] if json else [common]
         return commands.add_parser(name, help=told, description=told, parents=parents, epilog=epilog)
 
-    brains = command("brains", "list the brains there are, or create one")
-    brains.add_argument("verb", nargs="?", choices=["list", "create"], default="list")
-    brains.add_argument("name", nargs="?", default="", help="what a new brain is called")
+    brains = command("brains", "list the brains there are, create one, or delete one with all it holds")
+    brains.add_argument("verb", nargs="?", choices=["list", "create", "delete"], default="list")
+    brains.add_argument("name", nargs="?", default="", help="of a new brain; or the slug or id of one to delete")
     brains.add_argument("--slug", help="how it is named in URLs and commands (default: derived from its name)")
     brains.add_argument("--visibility", choices=["private", "tenant", "public"], default="private")
+    brains.add_argument("--yes", "-y", action="store_true", help="delete without asking")
+
+    told = "list what is kept for one caller: notes, sessions, tokens, memberships"
+    who = commands.add_parser("who", help=told, description=told, parents=[machines], epilog=epilog)
+    who.add_argument("whose", nargs="?", metavar="ME", help="id or subject of a token (default: the local user)")
+    who.add_argument("--brain", help="only in this one (default: in all that they may see)")
+    who.add_argument("--paths", action="store_true", help="every path, and not how many there are in each folder")
 
     listed = command("list", "list notes, the newest first")
     listed.add_argument("folder", nargs="?", default="", help="a folder of the brain (default: all of it)")

@@ -8,13 +8,13 @@ from typing import Final
 from gateway.app import log
 from gateway.app.desk import Desk, at_desk
 from gateway.app.startup import CannotStart
-from gateway.cli import finding, notes, transfer
+from gateway.cli import brains, finding, notes, transfer, who
 from gateway.cli.prepare import check_place
 from gateway.config.settings import Settings
 from gateway.operations.errors import GatewayError
 
 COMMANDS: Final[Mapping[str, Callable[[Desk, argparse.Namespace], Awaitable[None]]]] = {
-    "brains": finding.brains,
+    "brains": brains.brains,
     "list": notes.list_notes,
     "show": notes.show,
     "search": finding.search,
@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, Callable[[Desk, argparse.Namespace], Awaitable[None
     "export": transfer.export,
     "import": transfer.import_,
     "migrate": transfer.migrate,
+    "who": who.who,
 }
 # The code of an error -> that of the process. What is not here is 1.
 _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}

@@ -1,4 +1,4 @@
-"""`search`, `ask`, `add` and `brains`: what the tools of agents do, for a person at a terminal."""
+"""`search`, `ask` and `add`: what the tools of agents do, for a person at a terminal."""
 
 import argparse
 import sys
@@ -88,21 +88,3 @@ def roots_for(arguments: argparse.Namespace) -> tuple[Path, ...] | None:
         return None
     arguments.file = file.resolve()
     return (arguments.file.parent,)
-
-
-async def brains(desk: Desk, arguments: argparse.Namespace) -> None:
-    if arguments.verb == "create":
-        made = await desk.brain.create_brain(desk.call(), arguments.name, arguments.slug, arguments.visibility)
-        if arguments.json:
-            print_json(made)
-        else:
-            say(f"There is a brain {printable(str(made.get('slug')))} now.")
-        return
-    items = (await desk.brain.list_brains(desk.call()))["items"]
-    if arguments.json:
-        print_json(items)
-        return
-    fields = ("slug", "name", "visibility", "id")
-    print_rows(
-        tuple(field.upper() for field in fields), [tuple(str(item.get(f) or "") for f in fields) for item in items]
-    )

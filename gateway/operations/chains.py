@@ -125,6 +125,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
             how="created there; name and visibility kept as a note",
         ),
     ),
+    "delete_brain": (Step(Op.DELETE_BRAIN, also=(Op.LIST_BRAINS,), run=brains.delete),),
     "search": _SEARCH,
     "recall": (
         Step(Op.SESSION_RECALL, when=in_session),

@@ -123,6 +123,8 @@ class Op(StrEnum):
     CREATE_BRAIN = "create_brain", Effect.STORE, _SAME, _RECEIPT, "names of brains"
     # A brain that keeps its id, and neither name nor visibility.
     CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, _RECEIPT, "create bare brain"
+    # Never probed: on a brain that is there, it would be gone.
+    DELETE_BRAIN = "delete_brain", Effect.STORE, _ONCE, _RECEIPT, "deleting brains", Probe.NEVER
     SEARCH = "search", Effect.READ, _READ, _NOTES, "search", Probe.EMPTY
     SORTED_SEARCH = "sorted_search", Effect.READ, _READ, _NOTES, "sorted search"
     # A search that finds notes of the agent namespace: not every index holds them.

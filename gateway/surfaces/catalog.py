@@ -14,5 +14,6 @@ SURFACES: Final[Mapping[str, str]] = MappingProxyType(
         "team": "Team",
         "being": "Being",
         "memo": "Memo",
+        "chat": "Chat",
     }
 )

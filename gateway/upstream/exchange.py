@@ -73,6 +73,8 @@ class Exchange:
         # A stream may be silent that long; the clocks over its frames are the reader's.
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
+        if body.headers:
+            headers.update(body.headers)
         request = request_of(
             route.method, endpoint.url, path, body, headers, seconds=seconds, connect=connect, streams=is_stream
         )

@@ -1,19 +1,21 @@
 """Every case for a server of the tools can fail: for each there is a server that is broken so, and it is caught."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from contract import case
-from tests.broken import being_calls, kv_calls, memo_calls, memory_calls, memory_writes, team_calls
+from tests.broken import being_calls, chat_calls, kv_calls, memo_calls, memory_calls, memory_writes, team_calls
 from tests.broken.calls import BrokenSession, Server
 from tests.broken.test_broken import noticed
 from tests.contract.servers import check_calls
 from tests.contract.targets import PAGE, reference_app
+from tests.contract.test_call_cases import new_brain
 from tests.served import Served, listening, serving
 
 EVERY = {one.id: one for one in case.load_calls()}
-SURFACES = (memory_calls, memory_writes, kv_calls, team_calls, memo_calls, being_calls)
+SURFACES = (memory_calls, memory_writes, kv_calls, team_calls, memo_calls, being_calls, chat_calls)
 SERVERS = [server for surface in SURFACES for server in surface.SERVERS]
 
 
@@ -25,6 +27,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         listening(app) as platform,
         serving(data, root, upstream_url=platform) as served,
     ):
+        asyncio.run(new_brain(served))
         yield served
 
 

@@ -20,7 +20,7 @@ from tests.tiers import nth
 from tests.web import web_on
 
 EVERY = case.load_calls()
-SURFACES = ["memory", "kv", "team", "being", "memo"]
+SURFACES = ["memory", "kv", "team", "being", "memo", "chat"]
 NOT_IMPLEMENTED = CallCase.model_validate(
     {
         "id": "mcp/memory/consolidate/not-implemented",
@@ -67,8 +67,10 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 async def new_brain(served: Served, name: str = "For the contract") -> str:
     async with served.over_http("modern") as client:
-        created = await client.call_tool("memory_create_brain", {"name": name})
-    return str(structured(created)["id"])
+        brain = str(structured(await client.call_tool("memory_create_brain", {"name": name}))["id"])
+        # One vocabulary only reads: this is what it finds.
+        await client.call_tool("memory_remember", {"brain": brain, "content": "# Otters\n\nThe otters hold hands."})
+    return brain
 
 
 @pytest.mark.parametrize("surface", SURFACES)

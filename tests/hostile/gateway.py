@@ -23,7 +23,7 @@ import sys, uvicorn
 from tests.daemons.fake import FakeDaemon, Script, T
 uvicorn.run(FakeDaemon(T, llm=Script()).app(), port=int(sys.argv[1]), log_level="error")
 """
-SURFACES = ("memory", "kv", "team", "being", "memo")
+SURFACES = ("memory", "kv", "team", "being", "memo", "chat")
 PATIENCE = 120.0
 
 

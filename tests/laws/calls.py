@@ -130,7 +130,7 @@ _OF = {
     "being": being_writes(),
     "memo": memo_writes(),
 }
-writes = st.one_of(*(_OF[surface] for surface in SURFACES))
+writes = st.one_of(*(_OF[surface] for surface in SURFACES if surface in _OF))
 
 
 def questions(word: str) -> list[tuple[str, str, dict[str, Any]]]:
@@ -152,5 +152,6 @@ def questions(word: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("being", "search_history", {"query": word, "limit": 50}),
         ("being", "get_context", {}),
         ("being", "recall_memory", {}),
+        ("chat", "search", {"query": word}),
     ]
     return [question for question in asked if question[0] in SURFACES]

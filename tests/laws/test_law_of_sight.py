@@ -127,6 +127,7 @@ def answers(here: Company, brain: str, who: Person) -> Iterator[str]:
         ("team", "memory_load_context", {}),
         ("being", "search_memory", {"query": COMMON}),
         ("being", "get_context", {}),
+        ("chat", "search", {"query": COMMON}),
     ):
         yield here.call(who, surface, tool, arguments, brain=brain)
     for project in who.projects:

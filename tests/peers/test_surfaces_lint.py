@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "team": ("memory_remember", {"content": "Otters hold hands.", "type": "decision", "scope": "global"}, ""),
     "being": ("get_current_time", {"timezone": "Asia/Tokyo"}, "datetime"),
     "memo": ("memoai_memo_record", {"content": "Otters hold hands."}, "Memo recorded successfully: "),
+    "chat": ("search", {"query": "otters"}, '{"results":['),
 }
 
 

@@ -136,6 +136,10 @@ def everything_found(world: World, who: Person, query: str) -> Iterator[str]:
     yield here.call(who, "being", "recall", {"query": query})
     yield here.call(who, "being", "search_memory", {"query": query})
     yield here.call(who, "being", "search_history", {"keyword": query})
+    found = here.call(who, "chat", "search", {"query": query})
+    yield found
+    for one in result_of(found)["structuredContent"]["results"]:
+        yield here.call(who, "chat", "fetch", {"id": one["id"]})
 
 
 def everything_listed(world: World, who: Person) -> Iterator[str]:
@@ -177,6 +181,7 @@ def everything_listed(world: World, who: Person) -> Iterator[str]:
             yield here.call(who, "memory", "memory_search", {"query": COMMON}, brain=brain)
             yield here.call(who, "memory", "memory_ask", {"query": COMMON}, brain=brain)
             yield here.call(who, "team", "memory_recall", {}, brain=brain)
+            yield here.call(who, "chat", "search", {"query": COMMON}, brain=brain)
 
 
 def everything_by_path(here: Company, who: Person) -> Iterator[str]:
@@ -187,6 +192,7 @@ def everything_by_path(here: Company, who: Person) -> Iterator[str]:
         for project in other.projects:
             path = f"memory/project/{project}/{other.name}.md"
             yield here.call(who, "memory", "memory_read", {"path": path})
+            yield here.call(who, "chat", "fetch", {"id": path})
             if project not in who.projects:
                 new = {"path": path, "content": "intruder", "checksum_sha256": "0" * 64}
                 yield here.call(who, "memory", "memory_update", new)

@@ -1,7 +1,8 @@
-"""Creating brains so that the same request again is the same brain, and listing them by name."""
+"""Creating brains so that the same request again is the same brain, listing them by name, and deleting them."""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
@@ -10,7 +11,14 @@ from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.json_text import parse_json
 from gateway.operations.parallel import in_parallel
 from gateway.operations.steps import documents
-from gateway.operations.steps.certainty import PAUSES, is_doubt, look_again, make_certain, repeatable
+from gateway.operations.steps.certainty import (
+    PAUSES,
+    is_doubt,
+    look_again,
+    make_certain,
+    make_certain_once,
+    repeatable,
+)
 from gateway.operations.table import Args, JsonObject, Op
 
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
@@ -42,16 +50,37 @@ async def create_named(context: StepContext, wanted: Args) -> JsonObject:
 
 async def _find_listed(context: StepContext, wanted: Args) -> JsonObject | None:
     """The wanted brain, if it is in the caller's own list."""
+    async for brain in _listed(context, Op.LIST_NAMED_BRAINS):
+        if all(brain.get(key) == wanted[key] for key in ("slug", "name", "visibility")):
+            return brain
+    return None
+
+
+async def _listed(context: StepContext, op: Op) -> AsyncIterator[JsonObject]:
+    """The brains of the caller's own list."""
     cursor: object = None
     for _ in range(_PAGES):
-        page = await context.send(Op.LIST_NAMED_BRAINS, {"cursor": cursor})
+        page = await context.send(op, {"cursor": cursor})
         items = page.get("items")
         for brain in items if isinstance(items, list) else []:
-            if isinstance(brain, dict) and all(brain.get(key) == wanted[key] for key in ("slug", "name", "visibility")):
-                return brain
+            if isinstance(brain, dict):
+                yield brain
         if not (cursor := page.get("next_cursor")):
             break
-    return None
+
+
+async def delete(context: StepContext, args: Args) -> JsonObject:
+    """With all that is in it. What is not listed any more is gone."""
+
+    async def send() -> JsonObject:
+        await context.send(Op.DELETE_BRAIN, args)
+        return {}
+
+    async def look() -> JsonObject | None:
+        there = [item async for item in _listed(context, Op.LIST_BRAINS)]
+        return None if any(args["brain"] in (item.get("id"), item.get("slug")) for item in there) else {}
+
+    return await make_certain_once(send, look, late_is_harmless=True)
 
 
 async def create_bare(context: StepContext, wanted: Args) -> JsonObject:

@@ -19,6 +19,7 @@ class Body:
     json: JsonObject | None = None
     upload: Upload | None = None
     content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Encoder = Callable[[Args], Body]

@@ -1,4 +1,4 @@
-"""Routes that every dialect shares: documents by path, as bytes."""
+"""Routes that every dialect shares: documents by path, as bytes; and deleting a brain."""
 
 import base64
 from collections.abc import Mapping
@@ -21,14 +21,21 @@ def _as_batch(args: Args) -> Body:
 
 def _as_listing(args: Args) -> Body:
     recursive = "true" if args.get("recursive", True) else "false"
-    return Body(params={"dir": str(args.get("dir", "")), "recursive": recursive})
+    # What is kept beside notes, under names that begin with `_`, is listed where it is asked for.
+    generated = {"include_generated": "true"} if args.get("generated") else {}
+    return Body(params={"dir": str(args.get("dir", "")), "recursive": recursive, **generated})
 
 
 def _as_rename(args: Args) -> Body:
     return Body(json={"from": args["path"], "to": args["to"]})
 
 
+def _as_confirmed(_args: Args) -> Body:
+    return Body(headers={"x-confirm-delete": "yes"})
+
+
 STORE: Mapping[Op, Route] = {
+    Op.DELETE_BRAIN: Route("DELETE", BRAIN, _as_confirmed),
     Op.READ_DOCUMENT: Route("GET", _DOCUMENTS + "/read", as_query(path="path")),
     Op.STAT_DOCUMENT: Route("GET", _DOCUMENTS + "/stat", as_query(path="path")),
     Op.LIST_DOCUMENTS: Route("GET", _DOCUMENTS, _as_listing),

@@ -107,7 +107,7 @@ def test_help_says_what_it_is_and_what_it_can_do(environment: dict[str, str]) ->
     ("command", "options"),
     [
         ("serve", ["--host HOST", "--port PORT", "--workers WORKERS", "(default: BRAINS_PORT, or 8787)"]),
-        ("stdio", ["--surface {memory,kv,team,being,memo}"]),
+        ("stdio", ["--surface {memory,kv,team,being,memo,chat}"]),
         ("platform", ["--host HOST", "--port PORT", "--token TOKEN", "--data-dir DATA_DIR"]),
     ],
 )

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gateway.mcp.input_errors import sentence
 from gateway.mcp.tool import Input
 from gateway.surfaces.being import schema as being
+from gateway.surfaces.chat import schema as chat
 from gateway.surfaces.kv import schema as kv
 from gateway.surfaces.memo import schema as memo
 from gateway.surfaces.memory import extra_schema as extras
@@ -55,6 +56,8 @@ LEAST: dict[type[Input], dict[str, Any]] = {
     being.CurrentTimeInput: {},
     memo.SearchInput: {"query": "q"},
     memo.RecordInput: {"content": "c"},
+    chat.SearchInput: {"query": "q"},
+    chat.FetchInput: {"id": "a.md"},
 }
 # Those that name what is deleted or changed: an empty one is a mistake, and may not become another target.
 EXACT: list[tuple[type[Input], dict[str, Any], str]] = [

@@ -24,6 +24,7 @@ ANSWERS: dict[Op, JsonObject] = {
     Op.LIST_NAMED_BRAINS: {"items": []},
     Op.CREATE_BRAIN: {"id": BRAIN},
     Op.CREATE_BARE_BRAIN: {"id": BRAIN},
+    Op.DELETE_BRAIN: {},
     Op.SEARCH: HITS,
     Op.SORTED_SEARCH: HITS,
     Op.AGENT_SEARCH: HITS,
@@ -49,6 +50,7 @@ ANSWERS: dict[Op, JsonObject] = {
 ARGS: dict[str, dict[str, Any]] = {
     "list_brains": {},
     "create_brain": {"name": "B", "slug": BRAIN, "visibility": "private", "derived": True},
+    "delete_brain": {},
     "search": {"query": "q"},
     "recall": {"query": "q", "session_id": "s"},
     "ask": {"query": "q"},
@@ -207,6 +209,7 @@ SERVED_BY: list[tuple[str, dict[str, Any], tuple[Op, ...], list[Op]]] = [
     ("list_brains", {}, (Op.LIST_NAMED_BRAINS,), [Op.LIST_BRAINS]),
     ("create_brain", {}, (), [Op.CREATE_BRAIN]),
     ("create_brain", {}, (Op.CREATE_BRAIN,), [Op.CREATE_BARE_BRAIN, Op.WRITE_DOCUMENT]),
+    ("delete_brain", {}, (), [Op.DELETE_BRAIN]),
     ("search", {}, (), [Op.SEARCH]),
     ("search", {"sort": "relevance"}, (), [Op.SEARCH]),
     ("search", {"sort": "recency"}, (), [Op.SORTED_SEARCH]),

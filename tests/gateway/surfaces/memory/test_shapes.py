@@ -15,12 +15,14 @@ SCHEMAS = {tool["name"]: tool["outputSchema"] for tool in PIN}
 B = "/v1/brains/b"
 
 
-async def called(tmp_path: Path, answers: dict[str, Answer], tool: str, arguments: dict[str, Any]) -> Any:
+async def called(
+    tmp_path: Path, answers: dict[str, Answer], tool: str, arguments: dict[str, Any], path: str = "/mcp"
+) -> Any:
     with (
         listening(Scripted(answers).app()) as url,
         serving(tmp_path, None, upstream_url=url, dialect="platform") as served,
     ):
-        async with served.over_http("modern") as client:
+        async with served.over_http("modern", path) as client:
             return await client.call_tool(tool, arguments, raise_on_error=False)
 
 
