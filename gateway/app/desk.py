@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.app.database_file import scrub
-from gateway.app.gateway import Gateway
+from gateway.app.gateway import Gateway, naming_of
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
 from gateway.config import token_file
@@ -70,15 +70,15 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
     if whose is None:
         return LOCAL
     if settings.auth == "jwt":
-        return Principal(issuer=str(settings.auth_issuer), subject=whose)
+        return Principal(issuer=str(settings.auth_issuer), subject=whose, known_as=naming_of(settings)(whose))
     path = settings.tokens_path
     records = token_file.parse(path.read_bytes()) if path.exists() else []
     found = next((record for record in records if whose in (record.id, record.subject)), None)
     if found is None:
         raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
-    principal = principal_of(found)
+    principal = principal_of(found, naming_of(settings))
     # The command names the brain, as a URL would.
     return Principal(**{name: getattr(principal, name) for name in _KEPT}, brain=principal.brain)
 
 
-_KEPT = ("issuer", "subject", "client", "org", "projects", "scopes")
+_KEPT = ("issuer", "subject", "client", "org", "projects", "scopes", "known_as")

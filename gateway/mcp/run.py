@@ -19,7 +19,7 @@ from gateway.mcp.schema import input_schema
 from gateway.mcp.surface import Surface
 from gateway.mcp.tool import Body, Input, ToolSpec
 from gateway.operations import scopes
-from gateway.operations.caller import LOCAL, Call, Principal
+from gateway.operations.caller import Call, Principal
 from gateway.operations.errors import GatewayError
 
 log = structlog.get_logger()
@@ -88,7 +88,7 @@ class SurfaceTool(Tool):
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
         """The answer; or a question, which a modern client answers by calling again."""
         surface, body, input_, scope = self._served
-        call = Call(surface.caller())
+        call = surface.call()
         started = time.perf_counter()
         status = "cancelled"
         surface.under_way += 1
@@ -115,9 +115,11 @@ class SurfaceTool(Tool):
                 logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",
                 request_id=call.request_id,
+                surface=surface.name,
                 tool=self.name,
-                caller=call.caller.partition if call.caller.principal is not LOCAL else None,
-                brain=call.brain,
+                caller=call.caller.principal.known_as,
+                client=call.caller.principal.client or None,
+                brain=call.brain_id or call.brain,
                 route=call.route,
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 1),

@@ -76,6 +76,11 @@ class Surface:
             self.project_headers, default_project=self._options.project, takes_llm_key=self.takes_llm_key
         )
 
+    def call(self) -> Call:
+        """The call that is being made, under the id of its HTTP request if it has one."""
+        caller = self.caller()
+        return Call(caller) if caller.http is None else Call(caller, caller.http.request_id)
+
     def foreign_project(self, project: str) -> GatewayError:
         """What is said of a project that is not the caller's."""
         return GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
