@@ -27,6 +27,7 @@ class Desk:
     principal: Principal
     named: str | None
     settings: Settings
+    command: str = ""
 
     def call(self) -> Call:
         """A call of theirs. Each thing that is done is one."""
@@ -35,7 +36,7 @@ class Desk:
         caller = Caller(
             partition, ceiling=bound, preferred=self.named, principal=self.principal, project=self.settings.project
         )
-        return Call(caller)
+        return Call(caller, surface="command", tool=self.command)
 
     def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
         """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
@@ -50,7 +51,12 @@ class Desk:
 
 @asynccontextmanager
 async def at_desk(
-    settings: Settings, *, brain: str | None, whose: str | None = None, roots: tuple[Path, ...] | None = None
+    settings: Settings,
+    *,
+    brain: str | None,
+    command: str = "",
+    whose: str | None = None,
+    roots: tuple[Path, ...] | None = None,
 ) -> AsyncIterator[Desk]:
     """A gateway of our own for one command. It makes no backups: it may be gone before one is done.
 
@@ -59,7 +65,7 @@ async def at_desk(
     check_local(settings)
     gateway = Gateway(settings.model_copy(update={"backup_dir": None}), roots=roots)
     async with gateway.running():
-        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings)
+        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings, command)
 
 
 def _principal(settings: Settings, whose: str | None) -> Principal:

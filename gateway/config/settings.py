@@ -215,8 +215,13 @@ class Settings(BrainSettings):
     )
     log_callers: Literal["name", "hash"] = Field(
         "name",
-        description="What callers are called in the log: the name of their API token or the `sub` of their access "
+        description="What callers are called in both logs: the name of their API token or the `sub` of their access "
         "token, or the first 16 hex digits of its SHA-256.",
+    )
+    audit_log: HomePath | None = Field(
+        None,
+        description="A file that gets a line of JSON for every write, deletion, export, login and refused access. "
+        "Unset: none is kept.",
     )
 
     @field_validator(

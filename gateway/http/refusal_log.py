@@ -9,7 +9,8 @@ from typing import Any, Final
 import structlog
 from starlette.types import Scope
 
-from gateway.operations.caller import LOCAL, HttpAnswer
+from gateway.operations import audit
+from gateway.operations.caller import LOCAL, NOBODY, HttpAnswer
 
 log = structlog.get_logger()
 
@@ -27,6 +28,8 @@ _REASONS: Final = {
     406: "the client does not accept both JSON and events",
     421: "the host name is not known",
 }
+# Of these, the audit log is told too.
+_OF_ACCESS: Final = frozenset({401, 403, 421})
 # The header that such a refusal is about.
 _ABOUT: Final = {403: b"origin", 421: b"host"}
 
@@ -46,7 +49,7 @@ class RefusalLog:
         refusal, principal = answer.refusal, answer.principal
         reason = answer.reason or (refusal.message if refusal else None) or _REASONS.get(status, "refused")
         about = next((value for name, value in scope["headers"] if name == _ABOUT.get(status)), None)
-        self.note(
+        is_told = self.note(
             status,
             reason if about is None or refusal is not None else f"{reason}: {about.decode('latin-1')}",
             address=answer.address,
@@ -54,6 +57,10 @@ class RefusalLog:
             path=scope["path"],
             caller=None if principal is None or principal is LOCAL else principal.known_as,
         )
+        # What a tool refused has a line already.
+        if is_told and status in _OF_ACCESS and refusal is None:
+            whose = audit.of_caller(principal or NOBODY, answer)
+            audit.note("refused", **whose, outcome=reason, status=status, request_id=answer.request_id)
 
     def note(
         self,
@@ -64,13 +71,14 @@ class RefusalLog:
         request_id: str,
         path: str | None = None,
         caller: str | None = None,
-    ) -> None:
+    ) -> bool:
+        """Returns whether it has a line."""
         if self._clock() >= self._until:
             self.tell_left_out()
             self._until = self._clock() + SECONDS
         if self._written[address] >= LINES_OF_ONE or self._written.total() >= LINES:
             self._leave_out(status)
-            return
+            return False
         self._written[address] += 1
         facts: dict[str, Any] = {"path": path and path[:_LONGEST], "caller": caller}
         log.warning(
@@ -81,6 +89,7 @@ class RefusalLog:
             request_id=request_id,
             **{name: value for name, value in facts.items() if value is not None},
         )
+        return True
 
     def _leave_out(self, status: int) -> None:
         self._left_out[str(status)] += 1
@@ -97,6 +106,7 @@ class RefusalLog:
         if self._left_out:
             count, statuses = self._left_out.total(), dict(self._left_out)
             log.warning("http.refusals_left_out", count=count, statuses=statuses, seconds=SECONDS)
+            audit.note("refused", outcome="left out", count=count, statuses=statuses)
         self._written.clear()
         self._left_out.clear()
         self._until = -1.0

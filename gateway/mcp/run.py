@@ -18,7 +18,7 @@ from gateway.mcp.result import Result
 from gateway.mcp.schema import input_schema
 from gateway.mcp.surface import Surface
 from gateway.mcp.tool import Body, Input, ToolSpec
-from gateway.operations import scopes
+from gateway.operations import audit, scopes
 from gateway.operations.caller import Call, Principal
 from gateway.operations.errors import GatewayError
 
@@ -36,6 +36,9 @@ _TROUBLE: Final = frozenset(
         "stream_truncated",
     }
 )
+
+# Those that say: not you, or not there.
+_REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
 
 
 def tools_of(surface: Surface) -> list[Tool]:
@@ -89,6 +92,7 @@ class SurfaceTool(Tool):
         """The answer; or a question, which a modern client answers by calling again."""
         surface, body, input_, scope = self._served
         call = surface.call()
+        call.tool = self.name
         started = time.perf_counter()
         status = "cancelled"
         surface.under_way += 1
@@ -104,6 +108,8 @@ class SurfaceTool(Tool):
             status = error.code
             error.message = surface.named(error.message)
             tell_http(call, error)
+            if error.code in _REFUSALS:
+                audit.note("refused", **audit.of_call(call), outcome=error.code)
             return surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
             status = "crashed"

@@ -52,7 +52,7 @@ class Principal:
 
 LOCAL = Principal()
 # Whoever came in by a way that no door is on.
-NOBODY = Principal(subject="nobody", scopes=frozenset())
+NOBODY = Principal(subject="nobody", scopes=frozenset(), known_as="nobody")
 
 
 def make_request_id() -> str:
@@ -102,6 +102,9 @@ class Call:
     request_id: str = field(default_factory=make_request_id)
     scope: str = scopes.ADMIN
     """What the tool needs: nothing it does on the platform needs more."""
+    surface: str | None = None
+    tool: str | None = None
+    """What was called; of a command, its name."""
     brain: str | None = None
     """As it was named, or as the platform lists it."""
     brain_id: str | None = None

@@ -16,7 +16,7 @@ from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
 from gateway.http.auth.while_valid import do_while_valid
 from gateway.http.mcp_path import McpPath, is_guarded
 from gateway.http.refusal_log import REFUSALS
-from gateway.operations import scopes
+from gateway.operations import audit, scopes
 from gateway.operations.caller import LOCAL, HttpAnswer, Principal
 from gateway.operations.errors import GatewayError
 
@@ -24,6 +24,7 @@ _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
 # How long a token that is revoked or expires may be answered what it asked before.
 RECHECK_SECONDS: Final = 5.0
+_MOST_SEEN: Final = 10_000
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
@@ -70,6 +71,7 @@ class Access:
         self._limits = limits
         self._surfaces = surfaces
         self._needs_token, self._recheck_seconds = needs_token, recheck_seconds
+        self._seen: set[tuple[str, str | None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -102,7 +104,19 @@ class Access:
                 http_answer(scope).reason = error.message
                 await too_many(error)(scope, receive, send)
             else:
+                if audit.is_kept() and self._inbound is not None:
+                    self._note_login(principal, http_answer(scope))
                 await self._serve(_let_in(scope, principal), receive, send, principal)
+
+    def _note_login(self, principal: Principal, answer: HttpAnswer) -> None:
+        """Somebody has come in whom this process has not seen at that address."""
+        key = (principal.partition, answer.address)
+        if key in self._seen:
+            return
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+        audit.note("login", **audit.of_caller(principal, answer), outcome="ok", request_id=answer.request_id)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
         """To the end, or until the token is revoked or expires."""
