@@ -1,5 +1,6 @@
 """How the file is: what was met while it was used, and what a short look at it finds."""
 
+import logging
 import os
 import sqlite3
 import time
@@ -7,6 +8,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 DAMAGED: Final = "the brain file is damaged"
 FULL: Final = "the disk is full"
@@ -33,14 +36,21 @@ class Health:
     def note(self, error: sqlite3.Error) -> None:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGE:
-            self._is_damaged = True
+            self._find_damaged()
         elif code == sqlite3.SQLITE_FULL:
             self._full_until = self._clock() + _FULL_SECONDS
+
+    def _find_damaged(self) -> None:
+        if not self._is_damaged:
+            # Once: what fails because of it has lines of its own.
+            log.error("The brain file %s is damaged. Stop whatever uses it, and put a backup in its place.", self._file)
+        self._is_damaged = True
 
     def problem(self) -> str | None:
         """What is wrong with it, in a few words; None if nothing is known to be."""
         if not self._is_damaged and self._clock() >= self._next_look:
-            self._is_damaged = damage(self._file, seconds=_LOOK_SECONDS) is not None
+            if damage(self._file, seconds=_LOOK_SECONDS) is not None:
+                self._find_damaged()
             self._next_look = self._clock() + _EVERY_SECONDS
         if self._is_damaged:
             return DAMAGED

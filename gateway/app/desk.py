@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.app.database_file import rewrite, scrub
-from gateway.app.gateway import Gateway
+from gateway.app.gateway import Gateway, naming_of
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
 from gateway.config import token_file
@@ -27,6 +27,7 @@ class Desk:
     principal: Principal
     named: str | None
     settings: Settings
+    command: str = ""
 
     def call(self) -> Call:
         """A call of theirs. Each thing that is done is one."""
@@ -35,7 +36,7 @@ class Desk:
         caller = Caller(
             partition, ceiling=bound, preferred=self.named, principal=self.principal, project=self.settings.project
         )
-        return Call(caller)
+        return Call(caller, surface="command", tool=self.command)
 
     def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
         """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
@@ -57,7 +58,12 @@ class Desk:
 
 @asynccontextmanager
 async def at_desk(
-    settings: Settings, *, brain: str | None, whose: str | None = None, roots: tuple[Path, ...] | None = None
+    settings: Settings,
+    *,
+    brain: str | None,
+    command: str = "",
+    whose: str | None = None,
+    roots: tuple[Path, ...] | None = None,
 ) -> AsyncIterator[Desk]:
     """A gateway of our own for one command. It makes no backups: it may be gone before one is done.
 
@@ -66,7 +72,7 @@ async def at_desk(
     check_local(settings)
     gateway = Gateway(settings.model_copy(update={"backup_dir": None}), roots=roots)
     async with gateway.running():
-        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings)
+        yield Desk(gateway.brain, Shelf(gateway.brain), _principal(settings, whose), brain, settings, command)
 
 
 def _principal(settings: Settings, whose: str | None) -> Principal:
@@ -77,15 +83,15 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
     if whose is None:
         return LOCAL
     if settings.auth == "jwt":
-        return Principal(issuer=str(settings.auth_issuer), subject=whose)
+        return Principal(issuer=str(settings.auth_issuer), subject=whose, known_as=naming_of(settings)(whose))
     found = next((record for record in _records(settings) if whose in (record.id, record.subject)), None)
     if found is None:
         raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
-    return _at_terminal(found)
+    return _at_terminal(settings, found)
 
 
-def _at_terminal(record: token_file.Record) -> Principal:
-    principal = principal_of(record)
+def _at_terminal(settings: Settings, record: token_file.Record) -> Principal:
+    principal = principal_of(record, naming_of(settings))
     # The command names the brain, as a URL would.
     return Principal(**{name: getattr(principal, name) for name in _KEPT}, brain=principal.brain)
 
@@ -104,7 +110,7 @@ def tokens_of(desk: Desk) -> list[token_file.Record]:
 
 def principals_of(desk: Desk) -> list[Principal]:
     """The person at the desk with each of their tokens: what was said in a session goes by the token, too."""
-    return [_at_terminal(record) for record in tokens_of(desk)] or [desk.principal]
+    return [_at_terminal(desk.settings, record) for record in tokens_of(desk)] or [desk.principal]
 
 
-_KEPT = ("issuer", "subject", "client", "org", "projects", "scopes")
+_KEPT = ("issuer", "subject", "client", "org", "projects", "scopes", "known_as")

@@ -27,7 +27,7 @@ from gateway.config.settings import Settings
 from gateway.config.signing_keys import SigningKeys
 from gateway.config.sources import WORKER_OF
 from gateway.http.auth.access import Resource
-from gateway.http.auth.inbound import AnyToken, Inbound, OneToken
+from gateway.http.auth.inbound import AnyToken, Inbound, Naming, OneToken, short_hash
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
 from gateway.http.auth.tokens import Tokens
@@ -146,7 +146,7 @@ class Gateway:
             mime_type="application/json",
         )
         async def report() -> str:
-            call = Call(surface.caller())
+            call = surface.call()
             try:
                 require(call, scopes.READ, surface)
             except GatewayError as error:
@@ -178,11 +178,12 @@ class Gateway:
         if "failing" in requests.values():
             platform = "unavailable"
         problems = [problem for problem in (await self._problems()) if problem]
+        problem = f"not ready: {'; '.join(problems)}" if problems else None
         if not with_details:
-            return Ready(not problems, platform)
+            return Ready(not problems, platform, problem=problem)
         models = await self.models()
         details = {"problems": problems, "requests": requests, **({} if models is None else {"models": models})}
-        return Ready(not problems, platform, details)
+        return Ready(not problems, platform, details, problem)
 
     async def models(self, *, trying: bool = False) -> JsonObject | None:
         """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
@@ -258,8 +259,9 @@ class Gateway:
 
 def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | None:
     passes_on = settings.upstream_auth == "passthrough"
+    naming = naming_of(settings)
     if settings.auth == "tokens":
-        return Tokens(settings.tokens_path)
+        return Tokens(settings.tokens_path, naming)
     if settings.auth == "jwt":
         assert http is not None
         expected = Expected(
@@ -271,10 +273,15 @@ def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | No
             brain_claim=settings.brain_claim,
         )
         keys = ProviderKeys(expected.issuer, settings.auth_jwks_url, http)
-        return JwtInbound(expected, keys, keeps_token=passes_on)
+        return JwtInbound(expected, keys, keeps_token=passes_on, naming=naming)
     if settings.token is not None:
         return OneToken(settings.token.get_secret_value())
     return AnyToken() if passes_on else None
+
+
+def naming_of(settings: Settings) -> Naming:
+    """What callers are called in the log."""
+    return short_hash if settings.log_callers == "hash" else str
 
 
 def _resource(settings: Settings) -> Resource | None:

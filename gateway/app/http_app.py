@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
@@ -16,6 +17,8 @@ from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
 from gateway.http.endpoint import HttpOptions, Mount, endpoint
+
+log = structlog.get_logger()
 
 # By so many more objects than went. Calls leave next to none behind that only the collector finds.
 _COLLECTED_AFTER: Final = 10_000
@@ -34,6 +37,8 @@ def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
         async with gateway.running():
             parent = os.environ.get(WORKER_OF)
             leaving = asyncio.ensure_future(leave_with_parent(int(parent))) if parent else None
+            if parent:
+                log.info("worker.started", pid=os.getpid())
             try:
                 yield
             finally:

@@ -17,12 +17,16 @@ _FRAMES = 12
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+def is_text(format_: str) -> bool:
+    """Whether a person reads it; else every line is one of JSON."""
+    return format_ == "text" or (format_ == "auto" and sys.stderr.isatty())
+
+
 def configure(level: str, format_: str) -> None:
     """Set up structlog, and send the libraries' own warnings the same way."""
-    readable = format_ == "text" or (format_ == "auto" and sys.stderr.isatty())
     # One function for a line of JSON: each call has one, and every function on its way takes time.
     structlog.configure(
-        processors=[_add_facts, _printable, structlog.dev.ConsoleRenderer()] if readable else [_as_json],
+        processors=[_add_facts, _printable, structlog.dev.ConsoleRenderer()] if is_text(format_) else [_as_json],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,

@@ -10,10 +10,13 @@ from types import FrameType
 from typing import Final
 
 import anyio
+import structlog
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from gateway.mcp.surface import Surface
+
+log = structlog.get_logger()
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS: Final = 0.05
@@ -27,11 +30,24 @@ class OneSignal(uvicorn.Server):
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Not where the signal is handled: a line that is being written then could not be interrupted by another.
+        log.info("gateway.stopping", under_way=len(self.server_state.tasks))
+        await super().shutdown(sockets)
+
 
 class Workers(Multiprocess):
     """Worker processes that drain at the first signal and are ended at the second."""
 
+    def keep_subprocess_alive(self) -> None:
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for old, new in zip(before, self.processes, strict=True):
+            if new is not old:
+                log.error("worker.died", pid=old.pid, exit_code=old.exitcode, replaced_by=new.pid)
+
     def terminate_all(self) -> None:
+        log.info("gateway.stopping")
         # Or the system would go on to take connections that nobody answers.
         for bound in self.sockets:
             bound.close()

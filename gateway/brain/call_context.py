@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from gateway.brain.background import Background
 from gateway.brain.locks import Locks
 from gateway.ingest.web_page import Fetch, Page, document_of, read_text
-from gateway.operations import names
+from gateway.operations import audit, names
 from gateway.operations.caller import Call
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
@@ -63,13 +63,23 @@ class CallContext(StepContext):
             args = {**args, "session_id": names.own_session(self.caller, str(session_id))}
         # While a write is under way nobody knows; one that was refused was not made.
         self._writing += op.writes
+        outcome: str | None = "outcome_unknown"
+        answer: JsonObject = {}
         try:
             reply = await self._services.upstream.send(self._call, op, args)
+            outcome, answer = "ok", reply.answer
+        except Absent:
+            # Nothing was asked of anybody.
+            outcome = None
+            raise
         except GatewayError as error:
+            outcome = error.code
             self._has_written |= op.writes and error.code == "outcome_unknown"
             raise
         finally:
             self._writing -= op.writes
+            if op.writes and outcome is not None:
+                audit.note_write(self._call, op, args, answer, outcome)
         self._has_written |= reply.may_have_written
         return reply.answer if session_id is None else _in_session(reply.answer, str(session_id))
 
@@ -118,7 +128,7 @@ class CallContext(StepContext):
     def call_afterwards(self) -> Call:
         """A call for what goes on when this one is answered: the same caller and brain, and the key that was lent."""
         caller = replace(self._call.caller, preferred=self._call.brain or self._call.caller.preferred)
-        return Call(caller, self._call.request_id, self._call.scope, self._call.brain, began=None)
+        return replace(self._call, caller=caller, brain_note=None, routes={}, served_by=None, began=None)
 
     async def _fetch(self, url: str) -> Args:
         """The page, fetched once for all steps that might store it."""

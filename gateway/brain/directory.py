@@ -83,6 +83,7 @@ class Directory:
             GatewayError: forbidden for another brain than the URL's; no_brain when there is none.
         """
         call.brain, _why = await self.choice(call, brain)
+        self._note_id(call, call.brain)
         return call.brain
 
     async def choice(self, call: Call, brain: str | None) -> tuple[str, str]:
@@ -163,12 +164,23 @@ class Directory:
             found = next(iter(going_by(await self._brains(call), ref)), None)
         except GatewayError:
             found = None
-        if found is None:
-            return Known(ref, ref)
+        return Known(ref, ref) if found is None else self._keep_listed(key, found)
+
+    def _keep_listed(self, key: tuple[str, str | None, str], found: JsonObject) -> Known:
         if len(self._listed) >= _KEPT_CALLERS:
             self._listed.clear()
-        apart = found.get("keeps_folders_apart") is True
+        ref, apart = key[2], found.get("keeps_folders_apart") is True
         return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref), apart))
+
+    def _note_id(self, call: Call, ref: str) -> None:
+        """Note the id of a brain in its call, if a list that was had for something else says it."""
+        caller = call.caller
+        key = (caller.partition, caller.project, ref)
+        if (known := self._listed.get(key)) is None:
+            kept = self._kept.get((caller.partition, caller.project, caller.ceiling))
+            found = going_by(kept[1], ref) if kept is not None else []
+            known = self._keep_listed(key, found[0]) if found else None
+        call.brain_id = None if known is None else known.id
 
     async def listing(self, call: Call, page: List | None = None) -> JsonObject:
         """All pages of the platform's list as one answer; below a ceiling, that brain alone."""
@@ -197,6 +209,7 @@ class Directory:
         for said in _brains_named({key: value for key, value in answer.items() if key != _LISTING}):
             if said != asked and not await self._is_known_as(call, asked, said):
                 raise GatewayError("upstream_error", "The platform answered for another brain than it was asked for.")
+        self._note_id(call, asked)
 
     async def _is_known_as(self, call: Call, slug: str, brain_id: str) -> bool:
         """Whether these are names of one brain; looked up once, as ids do not change."""

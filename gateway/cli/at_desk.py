@@ -37,7 +37,7 @@ _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_
 def run(settings: Settings, arguments: argparse.Namespace) -> None:
     """Raises: CannotStart, BadSetting."""
     log.configure("error", settings.log_format)
-    check_place(settings)
+    check_place(settings, of_command=True)
     try:
         asyncio.run(_run(settings, arguments))
     except GatewayError as error:
@@ -48,5 +48,6 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 
 async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
     roots = finding.roots_for(arguments)
-    async with at_desk(settings, brain=arguments.brain, whose=arguments.whose, roots=roots) as desk:
+    named = {"brain": arguments.brain, "command": arguments.command}
+    async with at_desk(settings, **named, whose=arguments.whose, roots=roots) as desk:
         await COMMANDS[arguments.command](desk, arguments)

@@ -5,6 +5,7 @@ import argparse
 from gateway.app import database_file
 from gateway.app.startup import say
 from gateway.config.settings import Settings
+from gateway.operations import audit
 
 _WITHOUT = "Tokens and keys are not in it. Copy their files too, or use --with-secrets."
 
@@ -18,6 +19,7 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def back_up(settings: Settings, arguments: argparse.Namespace) -> None:
     made = database_file.back_up(settings, arguments.file, with_secrets=arguments.with_secrets)
+    audit.note("export", tool="backup", to=str(made.file), notes=made.documents, outcome="ok")
     counts = f"{_count(made.brains, 'brain')}, {_count(made.documents, 'document')}, {made.size:,} bytes"
     say(f"{made.file} is made and looked through: {counts}.")
     say("Tokens and keys are in it: keep it where only you can read it." if arguments.with_secrets else _WITHOUT)
@@ -25,6 +27,7 @@ def back_up(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def restore(settings: Settings, arguments: argparse.Namespace) -> None:
     restored, written = database_file.restore(settings, arguments.file, with_secrets=arguments.with_secrets)
+    audit.note("command", tool="restore", path=str(arguments.file), notes=restored.documents, outcome="ok")
     say(f"{restored.file} is the backup now: {_count(restored.brains, 'brain')}, {restored.documents:,} documents.")
     if restored.kept:
         say(f"What was there is kept as {', '.join(path.name for path in restored.kept)}. Delete it if you like.")

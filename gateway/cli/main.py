@@ -108,6 +108,8 @@ def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
     from gateway.config.sources import warnings
 
     say(*warnings(type(settings).model_fields))
+    if settings.audit_log is not None:
+        import_module("gateway.app.audit_log").keep_audit(settings, of_command=True)
     try:
         import_module(f"gateway.cli.{_ADMINISTRATION[arguments.command]}").run(settings, arguments)
     except OSError as error:

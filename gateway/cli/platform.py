@@ -1,5 +1,7 @@
 """`brains-gateway platform`: the embedded brain alone, as a platform for others."""
 
+import structlog
+
 from gateway.app import log
 from gateway.app.database_file import DailyBackups
 from gateway.app.embedded import embedder_of, language_model, open_store, platform_server, quota_of
@@ -20,7 +22,11 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
         raise BadSetting(f"--host {host} can be reached by others: give a --token, or listen on 127.0.0.1.")
     store = open_store(settings.data_dir, embedder_of(settings), quota_of(settings))
     listening = listening_socket(host, port)
-    say(*welcome.platform(host, port, settings.data_dir, token is not None))
+    if log.is_text(settings.log_format):
+        say(*welcome.platform(host, port, settings.data_dir, token is not None))
+    else:
+        listening_at = f"http://{host}:{port}"
+        structlog.get_logger().info("platform.listening", url=listening_at, data_dir=str(settings.data_dir))
     backups = None
     if settings.backup_dir is not None:
         backups = DailyBackups(settings.data_dir, settings.backup_dir, settings.backup_keep)

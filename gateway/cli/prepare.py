@@ -8,14 +8,20 @@ from gateway.config.sources import warnings
 from gateway.config.unsafe_settings import is_too_wide
 
 
-def check_place(settings: Settings) -> None:
-    """That data can be kept where it should be.
+def check_place(settings: Settings, *, of_command: bool = False) -> None:
+    """That data can be kept where it should be, and the audit log.
 
     Raises:
         CannotStart: it cannot.
+        BadSetting: the audit log cannot.
     """
     if settings.upstream_url is None:
         check_data_dir(settings.data_dir)
+    if settings.audit_log is not None:
+        # Imported when used: over stdio a client is answered before.
+        from gateway.app.audit_log import keep_audit
+
+        keep_audit(settings, of_command=of_command)
 
 
 def prepare(settings: Settings) -> None:

@@ -6,12 +6,16 @@ import secrets
 import shutil
 import socket
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pydantic import SecretStr
 
+from gateway import __version__
+from gateway.app import log as log_lines
 from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_of
 from gateway.app.gateway import own_fetch
@@ -27,6 +31,8 @@ from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
 from gateway.config.unsafe_settings import check_serving
 
+log = structlog.get_logger()
+
 
 def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
@@ -39,14 +45,31 @@ def serve(settings: Settings, workers: int) -> None:
     # Say now what the first call would run into: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
     listening = passed or listening_socket(settings.host, settings.port)
-    say(*welcome.serving(settings), *welcome.no_default(settings, brains))
-    if (trouble := trouble_of(settings)) is not None:
-        # It can be read all the same.
-        say(str(trouble))
-    if workers == 1:
-        run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), several_of(listening))
+    _tell_start(settings, workers, welcome.no_default(settings, brains))
+    try:
+        if workers == 1:
+            run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), several_of(listening))
+        else:
+            _supervise(settings, workers, listening)
+    finally:
+        log.info("gateway.stopped", pid=os.getpid())
+
+
+def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None:
+    """To a person in words; to a program that reads lines of JSON, in those."""
+    trouble = trouble_of(settings)
+    if log_lines.is_text(settings.log_format):
+        say(*welcome.serving(settings), *doubts)
+        if trouble is not None:
+            # It can be read all the same.
+            say(str(trouble))
         return
-    _supervise(settings, workers, listening)
+    for doubt in doubts:
+        log.warning("settings.doubtful", reason=doubt)
+    if trouble is not None:
+        log.warning("embedded.trouble", reason=str(trouble))
+    log.info("gateway.started", version=__version__, pid=os.getpid(), workers=workers, **welcome.facts(settings))
+    log.info("gateway.listening", url=welcome.listening_url(settings))
 
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:

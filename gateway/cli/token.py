@@ -19,6 +19,7 @@ from gateway.app.startup import CannotStart, say
 from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
+from gateway.operations import audit
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import check_id, is_brain
 
@@ -103,6 +104,8 @@ def _keep(settings: Settings, record: token_file.Record, arguments: argparse.Nam
             raise BadSetting(f"That token is there already: it is {there.id}, for {there.name}.")
         _check_person(record, records, is_named=arguments.subject is not None)
         records.append(record)
+    done = f"token {arguments.verb}"
+    audit.note("command", tool=done, client=record.id, brain=record.brain, scope=record.scope, outcome="ok")
     if record.org is not None and settings.upstream_url is not None and settings.upstream_auth == "static":
         say(
             f"The platform is not told of the organization {record.org}: it sees one token for all callers. "
@@ -198,6 +201,7 @@ def revoke_token(path: Path, token_id: str) -> None:
             raise BadSetting(f"There is no token {token_id}: brains-gateway token list shows those there are.")
         for n in found:
             records[n] = records[n].model_copy(update={"revoked": records[n].revoked or datetime.now(UTC)})
+    audit.note("command", tool="token revoke", client=token_id, outcome="ok")
     say(f"Token {token_id} is revoked. Gateways that run read the file again with the next call.")
 
 

@@ -17,6 +17,7 @@ from gateway.app.startup import CannotStart, say
 from gateway.cli.exported import documents_at, target_at
 from gateway.cli.migrating import READERS, Foreign
 from gateway.cli.output import printable
+from gateway.operations import audit
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import is_plain_path
 from gateway.operations.parallel import AT_ONCE, in_parallel
@@ -28,7 +29,8 @@ T = TypeVar("T")
 
 
 async def export(desk: Desk, arguments: argparse.Namespace) -> None:
-    total = len(await desk.shelf.entries(desk.call(), arguments.folder))
+    call = desk.call()
+    total = len(await desk.shelf.entries(call, arguments.folder))
     taken, left = 0, list[tuple[str, str]]()
     with target_at(arguments.to) as target, _progress("Exporting", total) as advance:
         async for document in desk.shelf.read_many(desk.call(), arguments.folder):
@@ -37,6 +39,8 @@ async def export(desk: Desk, arguments: argparse.Namespace) -> None:
             else:
                 left.append((document.path, "its path cannot be that of a file here"))
             advance()
+    folder = arguments.folder or None
+    audit.note("export", **audit.of_call(call), path=folder, to=str(arguments.to), notes=taken, outcome="ok")
     say(f"{taken:,} notes are exported to {arguments.to}.")
     _tell_left(left)
 

@@ -11,10 +11,9 @@ from gateway.operations.names import is_brain
 
 
 def serving(settings: Settings) -> list[str]:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return [
         "",
-        f"brains-gateway listens on   http://{host}:{settings.port}/mcp",
+        f"brains-gateway listens on   {listening_url(settings)}",
         *_surfaces(settings),
         f"brain                       {_brain(settings)}",
         *(["writes                      none: BRAINS_READ_ONLY is set"] if settings.read_only else []),
@@ -28,6 +27,22 @@ def serving(settings: Settings) -> list[str]:
     ]
 
 
+def listening_url(settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}/mcp"
+
+
+def facts(settings: Settings) -> dict[str, object]:
+    """The same for a log that programs read."""
+    return {
+        "surfaces": list(settings.surfaces),
+        "platform": _brain(settings),
+        "callers": _callers(settings),
+        "files_from": _roots(settings),
+        "read_only": settings.read_only,
+    }
+
+
 def no_default(settings: Settings, brains: Sequence[tuple[str, str]] | None) -> list[str]:
     """That the default brain is not there. No reason not to start: it can only be made by a gateway that runs."""
     default = None if settings.is_shared else settings.default_brain
@@ -37,7 +52,6 @@ def no_default(settings: Settings, brains: Sequence[tuple[str, str]] | None) -> 
     return [
         f"There is no brain {default}, which BRAINS_DEFAULT_BRAIN names, and calls that name none fail. There are: "
         f"{there}. Correct it, or create it with memory_create_brain.",
-        "",
     ]
 
 

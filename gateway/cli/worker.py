@@ -6,6 +6,7 @@ from gateway.app.startup import fast_import
 
 with fast_import():
     from gateway.app import log
+    from gateway.app.audit_log import keep_audit
     from gateway.app.http_app import http_app
     from gateway.config.settings import Settings
 
@@ -13,4 +14,5 @@ with fast_import():
 def worker_app(settings: Settings) -> ASGIApp:
     """The application of one worker process, with the settings that were checked when its supervisor started."""
     log.configure(settings.log_level, settings.log_format)
+    keep_audit(settings)
     return http_app(settings)

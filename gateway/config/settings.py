@@ -1,33 +1,28 @@
 """Everything the process reads from its environment, once, at start."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from platformdirs import user_data_path
-from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from gateway.config.brain_settings import BrainSettings, also
 from gateway.config.kinds import (
     BrainRef,
     Directories,
     HeaderWord,
     HomePath,
     HostNames,
-    ModelUrl,
     Names,
     Networks,
     Origins,
     Project,
-    RootUrl,
     Seconds,
     ToolPrefix,
     Url,
-    check_model,
     is_loopback_host,
 )
 from gateway.config.sentence import sentence
-from gateway.config.sources import PREFIX, Origin, origins
+from gateway.config.sources import Origin, origins
 from gateway.surfaces.catalog import SURFACES
 
 
@@ -35,31 +30,9 @@ class BadSetting(Exception):
     """A setting that cannot work, in one sentence that names it and says what to do."""
 
 
-def _also(*aliases: str) -> Any:
-    """The names agents already have in their environment, besides our own."""
-    return AliasChoices(*aliases)
-
-
-class Settings(BaseSettings):
+class Settings(BrainSettings):
     """One frozen object; only the composition root sees it."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
-    )
-
-    upstream_url: RootUrl | None = Field(
-        None,
-        validation_alias=_also("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
-        description="Root of the platform's API, without `/v1`. Unset: the embedded brain.",
-    )
-    upstream_token: HeaderWord | None = Field(
-        None,
-        validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
-        description="Bearer token sent to the platform.",
-    )
-    dialect: Literal["auto", "platform", "daemon", "memoai"] = Field(
-        "auto", description="How the platform spells its API. `auto` finds out with the first call."
-    )
     surfaces: Names = Field(
         tuple(SURFACES), description="Vocabularies that are served over HTTP, comma-separated: all of them, or some."
     )
@@ -68,44 +41,9 @@ class Settings(BaseSettings):
         description="The vocabulary at `/mcp`, and over stdio; each is also served below its own name. Unset: "
         "`memory`, or the first of those that are served.",
     )
-    data_dir: HomePath = Field(
-        default_factory=lambda: user_data_path("brains-gateway", appauthor=False),
-        description="Where the embedded brain keeps its data.",
-    )
-    backup_dir: HomePath | None = Field(
-        None, description="Where a backup of the embedded brain is made each day it runs. Unset: none is made."
-    )
-    backup_keep: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        7, description="How many daily backups are kept in `BRAINS_BACKUP_DIR`."
-    )
-    quota_notes: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="How many notes one brain of the embedded brain may hold, derived ones too. Unset: no limit."
-    )
-    quota_bytes: Annotated[int, Field(ge=1024)] | None = Field(
-        None, description="How many bytes the notes of one brain of the embedded brain may hold. Unset: no limit."
-    )
-    embed_url: ModelUrl | None = Field(
-        None,
-        description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
-        "embedded brain finds notes by their meaning. Unset: a small model that comes with the gateway.",
-    )
-    embed_model: str | None = Field(
-        None, min_length=1, max_length=256, description="The model that the service at `BRAINS_EMBED_URL` is asked for."
-    )
-    embed_key: HeaderWord | None = Field(None, description="Bearer token sent to the service at `BRAINS_EMBED_URL`.")
-    llm_url: ModelUrl | None = Field(
-        None,
-        description="A language model for the embedded brain: any address with OpenAI's chat API, with `/v1` or "
-        "without. Unset: answers and what is derived from notes are made by rule.",
-    )
-    llm_model: str | None = Field(None, description="Name of that model, as its server knows it.")
-    llm_key: HeaderWord | None = Field(
-        None,
-        description="Key for that model, if it wants one. A caller's `X-LLM-API-Key` is used instead, for one call.",
-    )
     default_brain: BrainRef | None = Field(
         None,
-        validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
+        validation_alias=also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
         description="Brain used when a call names none. Unset: the first one listed.",
     )
     actor: str = Field(
@@ -116,7 +54,7 @@ class Settings(BaseSettings):
     )
     project: Project | None = Field(
         None,
-        validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
+        validation_alias=also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
         description="Project of calls that name none, where there is one tenant.",
     )
     read_only: bool = Field(
@@ -275,21 +213,25 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "text", "json"] = Field(
         "auto", description="`auto` is text on a terminal and JSON otherwise."
     )
+    log_callers: Literal["name", "hash"] = Field(
+        "name",
+        description="What callers are called in both logs: the name of their API token or the `sub` of their access "
+        "token, or the first 16 hex digits of its SHA-256.",
+    )
+    audit_log: HomePath | None = Field(
+        None,
+        description="A file that gets a line of JSON for every write, deletion, export, login and refused access. "
+        "Unset: none is kept.",
+    )
 
     @field_validator(
-        *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
+        *("fetch", "log_level", "log_format", "log_callers", "auth", "upstream_auth", "login_scope"),
         *("surface", "write_scope", "full_text", "direct", "extra_tools"),
         mode="before",
     )
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
-
-    @field_validator("data_dir")
-    @classmethod
-    def _from_anywhere(cls, value: Path) -> Path:
-        """Absolute, because the entries for clients name it, and clients start us elsewhere."""
-        return Path(os.path.abspath(value))
 
     @field_validator("surfaces")
     @classmethod
@@ -310,21 +252,6 @@ class Settings(BaseSettings):
     @classmethod
     def _without_slash(cls, value: str | None) -> str | None:
         return None if value is None else value.rstrip("/")
-
-    @model_validator(mode="after")
-    def _token_has_a_url(self) -> Self:
-        if self.upstream_token is not None and self.upstream_url is None:
-            raise ValueError(
-                "BRAINS_UPSTREAM_TOKEN (or JB_TOKEN) is set but BRAINS_UPSTREAM_URL is not: "
-                "set the URL too, or unset the token to use the embedded brain."
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _models_are_whole(self) -> Self:
-        check_model("BRAINS_EMBED", self.embed_url, self.embed_model, self.embed_key)
-        check_model("BRAINS_LLM", self.llm_url, self.llm_model, self.llm_key)
-        return self
 
     @model_validator(mode="after")
     def _surface_is_served(self) -> Self:
@@ -357,17 +284,6 @@ class Settings(BaseSettings):
     @property
     def audience(self) -> str:
         return self.auth_audience or f"{self.public_url}/mcp"
-
-    @property
-    def ignored(self) -> list[str]:
-        """The settings that have no effect, because they are for the embedded brain and a platform is set."""
-        embedded = {
-            "BRAINS_EMBED_URL": self.embed_url,
-            "BRAINS_LLM_URL": self.llm_url,
-            "BRAINS_QUOTA_NOTES": self.quota_notes,
-            "BRAINS_QUOTA_BYTES": self.quota_bytes,
-        }
-        return [name for name, value in embedded.items() if value is not None and self.upstream_url is not None]
 
     @property
     def tells_callers_apart(self) -> bool:

@@ -5,16 +5,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.http.auth.access import without_id
+from gateway.http.auth.access import http_answer, without_id
 from gateway.http.json_shape import BadShape, JsonShape, check_whole
 from gateway.operations.caller import LOCAL
 from gateway.operations.errors import GatewayError
-
-log = structlog.get_logger()
 
 # A body up to this size is always let in: what may be under way at once is limited by calls.
 SMALL: Final = 64 * 1024
@@ -25,8 +22,8 @@ _PLAIN: Final = {b"content-encoding": b"identity", b"transfer-encoding": b"chunk
 class _Refused(Exception):
     """No more of this body is taken in."""
 
-    def __init__(self, answer: JSONResponse) -> None:
-        self.answer = answer
+    def __init__(self, answer: JSONResponse, reason: str) -> None:
+        self.answer, self.reason = answer, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +62,14 @@ class Admission:
             if body.is_whole:
                 await self._app(scope, body.hand_on(receive), send)
         except _Refused as refused:
-            log.warning("http.refused", status=refused.answer.status_code, path=scope["path"])
+            http_answer(scope).reason = refused.reason
             await refused.answer(scope, receive, send)
         finally:
             body.release()
 
     def check_size(self, size: int) -> None:
         if size > self._largest:
-            raise _Refused(_refusal(413, "payload_too_large", "The request body is larger than BRAINS_MAX_BODY."))
+            raise _refusal(413, "payload_too_large", "The request body is larger than BRAINS_MAX_BODY.")
 
     def has_room(self, caller: str, size: int) -> bool:
         """Room for all, of which one caller never has more than half, unless one body alone is as large."""
@@ -106,7 +103,7 @@ class _Body:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                raise _Refused(_too_slow()) from None
+                raise _too_slow() from None
             if message["type"] != "http.request":
                 return
             part = message.get("body", b"")
@@ -129,12 +126,13 @@ class _Body:
                 self._shape.add(part)
         except BadShape as bad:
             error = {"code": bad.code, "message": bad.message}
-            raise _Refused(JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)) from None
+            answer = JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+            raise _Refused(answer, bad.message) from None
         self._parts.append(part)
 
     def _hold(self, size: int) -> None:
         if not self._admission.has_room(self._caller, size):
-            raise _Refused(_no_room())
+            raise _no_room()
         self._admission.count(self._caller, size)
         self._counted += size
 
@@ -162,22 +160,23 @@ def _announced(scope: Scope) -> int:
 def _check_encoding(scope: Scope) -> None:
     """What is packed is not unpacked here, and must not be taken for what it is not."""
     if any(name in _PLAIN and value.lower() != _PLAIN[name] for name, value in scope["headers"]):
-        raise _Refused(_refusal(415, "validation_error", "Send the body as it is: what is compressed is not unpacked."))
+        raise _refusal(415, "validation_error", "Send the body as it is: what is compressed is not unpacked.")
 
 
-def _refusal(status: int, code: str, message: str) -> JSONResponse:
-    return JSONResponse({"code": code, "message": message, "retryable": False}, status)
+def _refusal(status: int, code: str, message: str) -> _Refused:
+    return _Refused(JSONResponse({"code": code, "message": message, "retryable": False}, status), message)
 
 
-def _no_room() -> JSONResponse:
+def _no_room() -> _Refused:
     return _try_again(503, "Too many large requests are under way. Send it again in a moment.")
 
 
-def _too_slow() -> JSONResponse:
+def _too_slow() -> _Refused:
     # Whoever is slow is not waited for; others can still be told while they send.
     return _try_again(408, "The body of the request did not come in time. Send it again.", connection="close")
 
 
-def _try_again(status: int, message: str, **headers: str) -> JSONResponse:
+def _try_again(status: int, message: str, **headers: str) -> _Refused:
     error = GatewayError("upstream_unavailable", message, retry_after_seconds=_RETRY_SECONDS)
-    return JSONResponse(without_id(error), status, {"retry-after": str(_RETRY_SECONDS), **headers})
+    answer = JSONResponse(without_id(error), status, {"retry-after": str(_RETRY_SECONDS), **headers})
+    return _Refused(answer, message)

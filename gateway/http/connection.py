@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import logging
 from typing import Any, Final
 
-import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-log = structlog.get_logger()
+from gateway.http.refusal_log import REFUSALS
+from gateway.operations.caller import make_request_id
 
+# What is refused has a line of ours, of which there are not too many; uvicorn would add one to each.
+_LOGGER: Final = logging.getLogger("uvicorn.connection")
+_LOGGER.setLevel(logging.ERROR)
 _HEAD_BYTES: Final = 64 * 1024
 _FIELDS: Final = 100
 _TOO_LARGE: Final = (
     431,
     f"The head of a request may have {_HEAD_BYTES:,} bytes and {_FIELDS} headers. Send less in the URL and headers.",
 )
+_NOT_HTTP: Final = (400, "This is not a request of HTTP/1.1 that can be read. Send it as the standard has it.")
 _TOO_SLOW: Final = (408, "The head of the request did not come in time. Send it again.")
 
 
@@ -29,6 +34,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.logger = _LOGGER
         self._clock: asyncio.TimerHandle | None = None
         self._came = self._said = self._fields = 0
 
@@ -85,10 +91,8 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._said > _HEAD_BYTES or self._fields > _FIELDS:
-            self._refuse(*_TOO_LARGE)
-        else:
-            super().send_400_response(msg)
+        is_too_large = self._said > _HEAD_BYTES or self._fields > _FIELDS
+        self._refuse(*(_TOO_LARGE if is_too_large else _NOT_HTTP))
 
     def _start_clock(self) -> None:
         if self._clock is None and not self.transport.is_closing():
@@ -109,9 +113,11 @@ class Connection(HttpToolsProtocol):
         """Say why, unless that would get into the midst of another answer, and close."""
         if self.transport.is_closing():
             return
-        log.warning("http.refused", status=status)
+        request_id = make_request_id()
+        address = self.client[0] if self.client else None
+        REFUSALS.note(status, message, address=address, request_id=request_id)
         if not self._answers:
             body = json.dumps({"code": "validation_error", "message": message, "retryable": status == 408}).encode()
-            head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            self.transport.write(STATUS_LINE[status] + head.encode() + body)
+            head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nx-request-id: {request_id}\r\n"
+            self.transport.write(STATUS_LINE[status] + f"{head}connection: close\r\n\r\n".encode() + body)
         self.transport.close()

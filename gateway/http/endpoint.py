@@ -20,7 +20,9 @@ from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
 from gateway.http.public import JwkSet, Operator, Public, Readiness, always_ready
+from gateway.http.refusal_log import REFUSALS
 from gateway.http.refusals import ClearRefusals
+from gateway.http.request_id import RequestId
 from gateway.http.strip_headers import StripHeaders
 from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
 
@@ -86,6 +88,7 @@ def endpoint(
                 await stack.enter_async_context(app.router.lifespan_context(app))
                 lift_body_cap(app)
             yield
+            REFUSALS.tell_left_out()
 
     # The innermost first. A request goes through them from the last line to the first.
     is_direct = options.direct and not is_traced()
@@ -108,6 +111,7 @@ def endpoint(
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     app = Public(app, door.ready, door.resource, door.keys, door.operator)
     app = ClearRefusals(app, tuple(mounts))
+    app = RequestId(app)
     return StripHeaders(app)
 
 

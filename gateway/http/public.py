@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.http.auth.access import METADATA_PATH, Resource
+from gateway.http.auth.access import METADATA_PATH, Resource, http_answer
 from gateway.http.mcp_path import PATTERN
 
 _METADATA: Final = re.compile(f"{re.escape(METADATA_PATH)}({PATTERN})?")
@@ -27,6 +27,8 @@ class Ready:
     platform: str = "unknown"
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the operator may know besides."""
+    problem: str | None = None
+    """Why not, for the log."""
 
 
 Readiness = Callable[[bool], Awaitable[Ready]]
@@ -82,6 +84,7 @@ class Public:
             return JSONResponse({"ok": True})
         if path == "/readyz":
             ready = await self._ready(self._operator.is_asking(scope))
+            http_answer(scope).reason = ready.problem
             body = {"ready": ready.is_ready, "platform": ready.platform, **ready.details}
             return JSONResponse(body, 200 if ready.is_ready else 503)
         if self._resource is not None and _METADATA.fullmatch(path):

@@ -3,10 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-log = structlog.get_logger()
 
 # What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
 _REFUSALS = {
@@ -38,7 +35,6 @@ class ClearRefusals:
                 message = _with_headers(message, {b"allow": b"POST"})
             if is_refusal and (words := self._clearer_words(message)) is not None:
                 reworded = True
-                log.warning("http.refused", status=message["status"], path=scope["path"])
                 await send(_with_length(message, len(words)))
                 await send({"type": "http.response.body", "body": words})
             elif not reworded:

@@ -18,8 +18,8 @@ from gateway.mcp.result import Result
 from gateway.mcp.schema import input_schema
 from gateway.mcp.surface import Surface
 from gateway.mcp.tool import Body, Input, ToolSpec
-from gateway.operations import scopes
-from gateway.operations.caller import LOCAL, Call, Principal
+from gateway.operations import audit, scopes
+from gateway.operations.caller import Call, Principal
 from gateway.operations.errors import GatewayError
 
 log = structlog.get_logger()
@@ -36,6 +36,9 @@ _TROUBLE: Final = frozenset(
         "stream_truncated",
     }
 )
+
+# Those that say: not you, or not there.
+_REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
 
 
 def tools_of(surface: Surface) -> list[Tool]:
@@ -88,7 +91,8 @@ class SurfaceTool(Tool):
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
         """The answer; or a question, which a modern client answers by calling again."""
         surface, body, input_, scope = self._served
-        call = Call(surface.caller())
+        call = surface.call()
+        call.tool = self.name
         started = time.perf_counter()
         status = "cancelled"
         surface.under_way += 1
@@ -104,6 +108,8 @@ class SurfaceTool(Tool):
             status = error.code
             error.message = surface.named(error.message)
             tell_http(call, error)
+            if error.code in _REFUSALS:
+                audit.note("refused", **audit.of_call(call), outcome=error.code)
             return surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
             status = "crashed"
@@ -115,9 +121,11 @@ class SurfaceTool(Tool):
                 logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",
                 request_id=call.request_id,
+                surface=surface.name,
                 tool=self.name,
-                caller=call.caller.partition if call.caller.principal is not LOCAL else None,
-                brain=call.brain,
+                caller=call.caller.principal.known_as,
+                client=call.caller.principal.client or None,
+                brain=call.brain_id or call.brain,
                 route=call.route,
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 1),

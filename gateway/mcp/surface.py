@@ -15,7 +15,7 @@ from gateway.mcp.request import current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.shown import full_text
 from gateway.mcp.tool import Body, Input, ToolSpec, Use, tool
-from gateway.operations.caller import LOCAL, Call, Caller, Principal
+from gateway.operations.caller import LOCAL, Call, Caller, Principal, make_request_id
 from gateway.operations.errors import GatewayError
 
 READ_ONLY: Final = "This gateway is read-only: nothing can be stored, changed or deleted through it."
@@ -75,6 +75,12 @@ class Surface:
         return current_caller(
             self.project_headers, default_project=self._options.project, takes_llm_key=self.takes_llm_key
         )
+
+    def call(self) -> Call:
+        """The call that is being made, under the id of its HTTP request if it has one."""
+        caller = self.caller()
+        request_id = make_request_id() if caller.http is None else caller.http.request_id
+        return Call(caller, request_id, surface=self.name)
 
     def foreign_project(self, project: str) -> GatewayError:
         """What is said of a project that is not the caller's."""

@@ -28,6 +28,8 @@ class Principal:
     """Whether every call must name its brain in the URL."""
     email: str | None = field(default=None, repr=False, compare=False)
     """An address of theirs, told to a platform that is told who calls."""
+    known_as: str = field(default="local", repr=False, compare=False)
+    """What the operator calls them: the name of their API token, or what their provider does. It is for logs alone."""
     token: str | None = field(default=None, repr=False, compare=False)
     """What was brought, kept only where it is passed on."""
     partition: str = field(init=False, repr=False, compare=False)
@@ -50,14 +52,26 @@ class Principal:
 
 LOCAL = Principal()
 # Whoever came in by a way that no door is on.
-NOBODY = Principal(subject="nobody", scopes=frozenset())
+NOBODY = Principal(subject="nobody", scopes=frozenset(), known_as="nobody")
+
+
+def make_request_id() -> str:
+    return secrets.token_hex(8)
 
 
 @dataclass(slots=True)
 class HttpAnswer:
-    """What a layer above HTTP has to say at the level of HTTP: a refusal that is not an ordinary answer."""
+    """What the layers of HTTP tell each other of one request: who asks, and why it is refused, if it is."""
 
+    request_id: str = field(default_factory=make_request_id)
+    address: str | None = None
+    """Of the peer, as far as it is known."""
+    principal: Principal | None = None
+    """Who was let in."""
     refusal: GatewayError | None = None
+    """One of a tool, that is not an ordinary answer to HTTP."""
+    reason: str | None = None
+    """Why it was refused, for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +99,16 @@ class Call:
     """One tool call. The layers below note here which brain and which route served it."""
 
     caller: Caller = field(default_factory=Caller)
-    request_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    request_id: str = field(default_factory=make_request_id)
     scope: str = scopes.ADMIN
     """What the tool needs: nothing it does on the platform needs more."""
+    surface: str | None = None
+    tool: str | None = None
+    """What was called; of a command, its name."""
     brain: str | None = None
+    """As it was named, or as the platform lists it."""
+    brain_id: str | None = None
+    """Its id, once the platform has listed it: for logs, where a brain should go by one name."""
     brain_note: str | None = None
     """Said to the caller when the brain was a guess: the first of several."""
     routes: dict[Op, str] = field(default_factory=dict)

@@ -137,8 +137,8 @@ def test_a_call_is_one_log_line_without_content_or_secrets(tmp_path: Path, era: 
         call("memory_search", query="canary", canary_argument=1)
 
     calls = [event for event in served.events() if event["event"] == "call.served"]
-    keys = {"event", "level", "timestamp", "request_id", "tool", "caller", "brain", "route", "status", "ms"}
-    assert [set(event) for event in calls] == [keys] * 5
+    whose = {"request_id", "surface", "tool", "caller", "client", "brain"}
+    assert [set(event) for event in calls] == [{"event", "level", "timestamp", *whose, "route", "status", "ms"}] * 5
     assert [(event["tool"], event["status"]) for event in calls] == [
         ("memory_remember", "ok"),
         ("memory_search", "ok"),
@@ -164,6 +164,31 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.slow
+def test_a_life_is_told_in_lines_of_json_and_nothing_else(tmp_path: Path) -> None:
+    with process(tmp_path, "--workers", "2") as served:
+
+        def told(event: str) -> list[dict[str, Any]]:
+            return [line for line in served.events() if line["event"] == event]
+
+        wait_until(lambda: len(told("worker.started")) == 2, "two workers did not start")
+        victim = told("worker.started")[0]["pid"]
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: len(told("worker.started")) == 3, "the dead worker was not replaced")
+        served.process.terminate()
+        served.process.wait(30)
+
+    lines = served.errors.read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert events[:2] == ["gateway.started", "gateway.listening"]
+    assert events[-2:] == ["gateway.stopping", "gateway.stopped"]
+    assert told("gateway.listening")[0]["url"] == served.url
+    # On a machine that is busy the supervisor may take another one for dead.
+    died = told("worker.died")[0]
+    assert (died["pid"], died["exit_code"]) == (victim, -signal.SIGKILL)
+    assert died["replaced_by"] not in {victim, None}
 
 
 @pytest.mark.slow
@@ -208,7 +233,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
 
 
 def test_start_says_where_everything_is_and_how_to_connect(tmp_path: Path) -> None:
-    with process(tmp_path, BRAINS_INGEST_ROOTS=str(tmp_path)) as served:
+    with process(tmp_path, BRAINS_INGEST_ROOTS=str(tmp_path), BRAINS_LOG_FORMAT="text") as served:
         said = served.errors.read_text(encoding="utf-8")
         assert f"listens on   {served.url}" in said
         assert f"data in {served.data_dir}" in said

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-import structlog
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,16 +15,16 @@ from gateway.brain.limits import Limits
 from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
 from gateway.http.auth.while_valid import do_while_valid
 from gateway.http.mcp_path import McpPath, is_guarded
-from gateway.operations import scopes
+from gateway.http.refusal_log import REFUSALS
+from gateway.operations import audit, scopes
 from gateway.operations.caller import LOCAL, HttpAnswer, Principal
 from gateway.operations.errors import GatewayError
-
-log = structlog.get_logger()
 
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
 # How long a token that is revoked or expires may be answered what it asked before.
 RECHECK_SECONDS: Final = 5.0
+_MOST_SEEN: Final = 10_000
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
@@ -72,6 +71,7 @@ class Access:
         self._limits = limits
         self._surfaces = surfaces
         self._needs_token, self._recheck_seconds = needs_token, recheck_seconds
+        self._seen: set[tuple[str, str | None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -83,6 +83,7 @@ class Access:
             return
         if [name for name, _ in scope["headers"]].count(b"host") > 1:
             # The guard looked at one of them; a proxy may have meant the other.
+            http_answer(scope).reason = "two host names"
             await Response(status_code=421)(scope, receive, send)
             return
         if self._inbound is None and not self._limits.are_set:
@@ -90,19 +91,32 @@ class Access:
             return
         with ExitStack() as under_way:
             try:
-                principal = await self._principal(scope)
+                principal = http_answer(scope).principal = await self._principal(scope)
                 await self._limits.admit_call(principal.partition)
                 under_way.enter_context(self._limits.hold_call(principal.partition))
             except Refused as error:
-                log.warning("http.refused", status=401, reason=str(error), path=scope["path"])
+                http_answer(scope).reason = str(error)
                 await self._unauthorized(scope)(scope, receive, send)
             except ProviderDown as error:
-                log.warning("http.refused", status=503, reason=str(error), path=scope["path"])
+                http_answer(scope).reason = str(error)
                 await provider_down(error.retry_after)(scope, receive, send)
             except GatewayError as error:
+                http_answer(scope).reason = error.message
                 await too_many(error)(scope, receive, send)
             else:
+                if audit.is_kept() and self._inbound is not None:
+                    self._note_login(principal, http_answer(scope))
                 await self._serve(_let_in(scope, principal), receive, send, principal)
+
+    def _note_login(self, principal: Principal, answer: HttpAnswer) -> None:
+        """Somebody has come in whom this process has not seen at that address."""
+        key = (principal.partition, answer.address)
+        if key in self._seen:
+            return
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+        audit.note("login", **audit.of_caller(principal, answer), outcome="ok", request_id=answer.request_id)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
         """To the end, or until the token is revoked or expires."""
@@ -125,8 +139,11 @@ class Access:
         if self._inbound is None:
             await self._app(scope, receive, send)
         elif not await do_while_valid(self._app(scope, receive, note), is_valid, self._recheck_seconds):
-            log.warning("http.refused", status=401, reason="the token ended", path=scope["path"])
+            answer = http_answer(scope)
+            answer.reason = "the token ended"
             if begun:
+                # What was begun cannot be refused any more, only ended.
+                REFUSALS.note_answer(401, scope, answer)
                 await send({"type": "http.response.body", "body": b""})
             else:
                 await self._unauthorized(scope)(scope, receive, send)
@@ -165,9 +182,15 @@ class Access:
         )
 
 
+def http_answer(scope: Scope) -> HttpAnswer:
+    """What is told of this request."""
+    answer: HttpAnswer = scope["state"]["http"]
+    return answer
+
+
 def _let_in(scope: Scope, principal: Principal) -> Scope:
     """The request with who makes it."""
-    return {**scope, "state": {**scope.get("state", {}), "principal": principal, "http": HttpAnswer()}}
+    return {**scope, "state": {**scope["state"], "principal": principal}}
 
 
 def challenge(resource: Resource | None, path: str, error: str | None, needed: Sequence[str]) -> str:

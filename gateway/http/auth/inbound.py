@@ -2,9 +2,18 @@
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.operations.caller import LOCAL, Principal
+
+Naming = Callable[[str], str]
+"""What the operator wants somebody to be called in the log."""
+
+
+def short_hash(name: str) -> str:
+    """As `printf %s NAME | sha256sum | cut -c1-16` has it."""
+    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class Refused(Exception):
@@ -67,7 +76,7 @@ class AnyToken:
 
     async def principal(self, token: str) -> Principal:
         hashed = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-        return Principal(issuer="brains-gateway:any", subject=hashed, token=token)
+        return Principal(issuer="brains-gateway:any", subject=hashed, token=token, known_as=short_hash(token))
 
     async def problem(self) -> str | None:
         return None

@@ -15,7 +15,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import Key
 
-from gateway.http.auth.inbound import ProviderDown, Refused
+from gateway.http.auth.inbound import Naming, ProviderDown, Refused
 from gateway.http.auth.keys import ProviderKeys
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
@@ -87,11 +87,12 @@ class JwtInbound:
         keys: ProviderKeys,
         *,
         keeps_token: bool = False,
+        naming: Naming = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._expected, self._keys = expected, keys
         self.wants = f"Log in at {expected.issuer} and send an access token for {expected.audience}."
-        self._keeps_token = keeps_token
+        self._keeps_token, self._naming = keeps_token, naming
         self._clock = clock
         # By their hashes: the tokens themselves are nothing to keep.
         self._known: dict[bytes, _Verified] = {}
@@ -193,6 +194,7 @@ class JwtInbound:
             brain=self._brain(claims),
             email=_email(claims),
             token=token if self._keeps_token else None,
+            known_as=self._naming(subject),
         )
 
     def _org(self, claims: Mapping[str, Any]) -> str | None:

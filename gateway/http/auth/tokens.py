@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.config.reread_file import RereadFile
 from gateway.config.token_file import Record, digest, parse
-from gateway.http.auth.inbound import Refused
+from gateway.http.auth.inbound import Naming, Refused
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
 
@@ -20,7 +20,8 @@ class Tokens:
     tells_apart = True
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, naming: Naming = str) -> None:
+        self._naming = naming
         # Whoever takes the file away takes the tokens away.
         self._file: RereadFile[Mapping[str, Record]] = RereadFile(
             path, lambda body: {record.sha256: record for record in parse(body)}, without={}
@@ -31,15 +32,15 @@ class Tokens:
         if record is None:
             raise Refused("unknown token")
         if (state := record.state(datetime.now(UTC))) != "active":
-            raise Refused(f"{state} token {record.id}")
-        return principal_of(record)
+            raise Refused(f"{state} token {record.id} ({self._naming(record.name)})")
+        return principal_of(record, self._naming)
 
     async def problem(self) -> str | None:
         self._file.value()
         return None if self._file.is_current else "the file of tokens cannot be read"
 
 
-def principal_of(record: Record) -> Principal:
+def principal_of(record: Record, naming: Naming = str) -> Principal:
     """Who has this token. Private notes go by issuer and subject: neither may change for a token that is there."""
     return Principal(
         issuer=ISSUER,
@@ -50,4 +51,5 @@ def principal_of(record: Record) -> Principal:
         scopes=scopes.grant([record.scope]),
         brain=record.brain,
         brain_in_path=record.brain is None,
+        known_as=naming(record.name),
     )

@@ -53,7 +53,7 @@ def add_resource(mcp: FastMCP, surface: Surface, listing: Listing, names: Names)
 @contextmanager
 def _reading(surface: Surface) -> Iterator[Call]:
     """A call of somebody who may read. What fails is said as MCP says it of resources."""
-    call = Call(surface.caller())
+    call = surface.call()
     try:
         require(call, scopes.READ, surface)
         yield call

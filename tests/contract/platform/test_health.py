@@ -35,11 +35,14 @@ def test_a_whole_file_has_no_problem(file: Path) -> None:
     assert Health(file).problem() is None
 
 
-def test_damage_that_was_met_is_remembered(file: Path) -> None:
+def test_damage_that_was_met_is_remembered_and_told_once(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     of_file = Health(file)
-    # As SQLite extends its codes.
-    of_file.note(failed(sqlite3.SQLITE_CORRUPT | (3 << 8)))
-    assert of_file.problem() == DAMAGED
+    for _ in range(3):
+        # As SQLite extends its codes.
+        of_file.note(failed(sqlite3.SQLITE_CORRUPT | (3 << 8)))
+        assert of_file.problem() == DAMAGED
+    (line,) = caplog.messages
+    assert line == f"The brain file {file} is damaged. Stop whatever uses it, and put a backup in its place."
 
 
 def test_a_disk_that_was_full_is_told_for_a_minute(file: Path) -> None:

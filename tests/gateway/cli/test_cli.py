@@ -1,5 +1,6 @@
 """The `brains-gateway` command, run as people run it."""
 
+import json
 import os
 import re
 import signal
@@ -205,9 +206,8 @@ def test_what_is_served_is_said_on_stderr_and_ctrl_c_ends_it_quietly(
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "gateway", "serve", "--port", str(port)]
-    with subprocess.Popen(
-        command, env={**environment, "BRAINS_LOG_LEVEL": "error"}, stdout=-1, stderr=-1, text=True
-    ) as serving:
+    settings = {"BRAINS_LOG_LEVEL": "error", "BRAINS_LOG_FORMAT": "text"}
+    with subprocess.Popen(command, env={**environment, **settings}, stdout=-1, stderr=-1, text=True) as serving:
         assert serving.stderr is not None
         said = list(takewhile(lambda line: line != "Stop with Ctrl-C.\n", serving.stderr))
         # The socket listens already: the request waits until it is served.
@@ -225,7 +225,7 @@ def test_a_default_brain_that_is_not_there_is_told_at_the_start(environment: dic
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "gateway", "serve", "--port", str(port)]
-    settings = {"BRAINS_LOG_LEVEL": "error", "BRAINS_DEFAULT_BRAIN": "mian"}
+    settings = {"BRAINS_LOG_LEVEL": "warning", "BRAINS_DEFAULT_BRAIN": "mian"}
     with subprocess.Popen(command, env={**environment, **settings}, stdout=-1, stderr=-1, text=True) as serving:
         assert serving.stderr is not None
         said = next(line for line in serving.stderr if "BRAINS_DEFAULT_BRAIN names" in line or not line)
@@ -233,8 +233,10 @@ def test_a_default_brain_that_is_not_there_is_told_at_the_start(environment: dic
         assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30).json() == {"ok": True}
         serving.send_signal(signal.SIGINT)
         serving.communicate(timeout=30)
-    assert said.startswith("There is no brain mian, which BRAINS_DEFAULT_BRAIN names, and calls that name none fail.")
-    assert "There are: main. Correct it, or create it with memory_create_brain." in said
+    assert json.loads(said)["reason"] == (
+        "There is no brain mian, which BRAINS_DEFAULT_BRAIN names, and calls that name none fail. "
+        "There are: main. Correct it, or create it with memory_create_brain."
+    )
 
 
 @pytest.mark.slow

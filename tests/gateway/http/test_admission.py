@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.http.admission import Admission, Pace
-from gateway.operations.caller import Principal
+from gateway.operations.caller import HttpAnswer, Principal
 from tests.gateway.conftest import eventually
 from tests.served import Era, listening
 from tests.tenants.people import House, Person, house, result_of
@@ -74,7 +74,7 @@ def named(app: ASGIApp) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         caller = dict(scope.get("headers", ())).get(b"x-caller", b"ann").decode()
-        await app({**scope, "state": {"principal": Principal(subject=caller)}}, receive, send)
+        await app({**scope, "state": {"principal": Principal(subject=caller), "http": HttpAnswer()}}, receive, send)
 
     return serve
 
