@@ -19,7 +19,9 @@ from gateway.http.auth.mcp_user import McpUser
 from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
-from gateway.http.public import JwkSet, Operator, Public, Readiness, always_ready
+from gateway.http.metrics import Metrics, Page
+from gateway.http.operator import Operator
+from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
 from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
@@ -63,6 +65,8 @@ class Door:
     ready: Readiness = always_ready
     operator: Operator = field(default_factory=Operator)
     """Who is told more than that."""
+    metrics: Page | None = None
+    """What the operator is shown at `/metrics`; None where nothing is."""
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
 
@@ -106,7 +110,8 @@ def endpoint(
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
-    app = Public(app, door.ready, door.resource, door.keys, door.operator)
+    metrics = None if door.metrics is None else Metrics(door.metrics, door.operator)
+    app = Public(app, door.ready, door.resource, door.keys, door.operator, metrics)
     app = ClearRefusals(app, tuple(mounts))
     return StripHeaders(app)
 
