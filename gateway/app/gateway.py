@@ -42,6 +42,7 @@ from gateway.mcp.sdk import IsAnswered, server_of
 from gateway.mcp.surface import Options, Surface
 from gateway.operations import scopes
 from gateway.operations.caller import Call
+from gateway.operations.chains import serve
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.catalog import SURFACES
@@ -111,6 +112,7 @@ class Gateway:
             shared=settings.is_shared,
             actor=settings.actor,
             read_only=settings.read_only,
+            serve=serve if observing is None else observing.serve,
             observer=observer,
         )
 
@@ -246,6 +248,8 @@ class Gateway:
             if self._provider is not None:
                 await self._provider.aclose()
             await asyncio.to_thread(self._stop_embedded)
+            if self._observing is not None:
+                await asyncio.to_thread(self._observing.close)
 
     async def _endpoint(self) -> Endpoint:
         if self._platform is not None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
+from gateway.app.observing import observing_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
@@ -28,7 +29,7 @@ _COLLECTED_AFTER: Final = 10_000
 def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
     """What one process serves. `place` is where it counts, with others that serve the same."""
     metrics = counting(settings, place) if wants_metrics(settings) else None
-    observing = None if metrics is None else metrics.observing
+    observing = observing_of(None if metrics is None else metrics.recorder)
     return app_of(Gateway(settings, roots=settings.ingest_roots or None, observing=observing), settings, metrics)
 
 

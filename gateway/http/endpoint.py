@@ -24,7 +24,7 @@ from gateway.http.operator import Operator
 from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusals import ClearRefusals
 from gateway.http.strip_headers import StripHeaders
-from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
+from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap, name_known_revision
 
 _MCP_PATH: Final = "/mcp"
 
@@ -38,7 +38,7 @@ class HttpOptions:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     direct: bool = True
-    """Whether calls are answered past FastMCP. Where its spans are collected, none is."""
+    """Whether calls are answered past FastMCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,8 @@ def endpoint(
             yield
 
     # The innermost first. A request goes through them from the last line to the first.
-    is_direct = options.direct and not is_traced()
     known = {name: McpUser(app) for name, app in apps.items()}
-    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in known.items()}
+    served = {name: direct_of(app, mounts[name].server) if options.direct else app for name, app in known.items()}
     app: ASGIApp = Mounts(served, mounts, Starlette(lifespan=lifespan))
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)

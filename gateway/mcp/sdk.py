@@ -33,7 +33,6 @@ from mcp_types import (
     methods,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
@@ -191,11 +190,6 @@ class _Unanswered:
 def _requested(message: Any) -> str | None:
     request = message.message if isinstance(message, SessionMessage) else None
     return request.method if isinstance(request, JSONRPCRequest) else None
-
-
-def is_traced() -> bool:
-    """Whether somebody collects the spans that FastMCP makes of each call."""
-    return not isinstance(get_tracer_provider(), ProxyTracerProvider)
 
 
 def http_app_of(mcp: FastMCP, path: str) -> Starlette:

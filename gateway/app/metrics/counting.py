@@ -5,7 +5,6 @@ from starlette.types import ASGIApp
 from gateway.app.metrics.figures import MetricsPlace
 from gateway.app.metrics.page import MetricsPage
 from gateway.app.metrics.recorder import Counted, Recorder
-from gateway.app.observing import Observing
 from gateway.config.settings import Settings
 from gateway.http.metrics import Page
 
@@ -23,15 +22,14 @@ class Counting:
         self._own = new_place(settings) if place is None else None
         at = place or self._own
         assert at is not None
-        self._recorder = Recorder(at.directory)
-        self.observing = Observing(self._recorder)
+        self.recorder = Recorder(at.directory)
         # Beside the callers' own documents only for those who bring the token.
         self.page: Page | None = MetricsPage(at).render if settings.metrics_token is not None else None
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        return Counted(app, self._recorder)
+        return Counted(app, self.recorder)
 
     def close(self) -> None:
-        self._recorder.close()
+        self.recorder.close()
         if self._own is not None:
             self._own.remove()

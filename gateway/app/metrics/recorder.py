@@ -25,6 +25,9 @@ class Recorder(Observer):
             if op is not Op.FETCH_PAGE
         }
 
+    def tool(self, surface: str, tool: str) -> "ToolFigures":
+        return ToolFigures(self, surface, tool)
+
     def close(self) -> None:
         self.figures.close()
 
@@ -59,21 +62,21 @@ class Recorder(Observer):
     def job_ended(self, outcome: str) -> None:
         self.count(of.JOBS_ENDED, outcome)
 
-    def requested(self, op: Op, outcome: str, seconds: float, sent: int, received: int) -> None:
+    def requested(self, op: Op, outcome: str, seconds: float, sent: int, received: int, trace: bytes | None) -> None:
         """A request to the platform has ended; of an answer that streams, its beginning."""
         values, (histogram, answers) = self._values, self._answers[op]
         values[answers[outcome]] += 1
         values[self._sent] += sent
         values[self._received] += received
-        self.figures.observe(histogram, of.SECONDS, seconds)
+        self.figures.observe(histogram, of.SECONDS, seconds, trace)
 
     def received(self, size: int) -> None:
         """More of an answer that streams came from the platform."""
         self._values[self._received] += size
 
-    def begun(self, seconds: float) -> None:
+    def begun(self, seconds: float, trace: bytes | None) -> None:
         """The first piece of an answer came."""
-        self.figures.observe(self._first_piece, of.SECONDS, seconds)
+        self.figures.observe(self._first_piece, of.SECONDS, seconds, trace)
 
     def pieces(self, count: int) -> None:
         self._values[self._pieces] += count
