@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,8 @@ import structlog
 
 from contract.platform import backup, purge
 from contract.platform.backup import BackupFailed, Copied
-from contract.platform.integrity import Trouble, check_database
+from contract.platform.database import FILE_NAME
+from contract.platform.integrity import Trouble, check_database, connect
 from gateway.app.startup import CannotStart
 from gateway.brain.shelf import is_version
 from gateway.config.reread_file import replace_file
@@ -23,6 +25,8 @@ log = structlog.get_logger()
 _LOOK_SECONDS: Final = 600.0
 # Backups are made once a day. With none for so long, something keeps them from being made.
 _OVERDUE_SECONDS: Final = 2 * 24 * 3600
+_LOOK_PATIENCE: Final = 0.2
+_COUNTED: Final = {"notes": "documents", "chunks": "chunks", "vectors": "vectors"}
 _ELSEWHERE: Final = (
     "BRAINS_UPSTREAM_URL is set, and this command is for the embedded brain alone: its platform has backups of its own."
 )
@@ -31,6 +35,22 @@ _ELSEWHERE: Final = (
 def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
     """What is wrong with the file of the embedded brain; None also where a platform is used instead."""
     return None if settings.upstream_url is not None else check_database(settings.data_dir, thorough=thorough)
+
+
+def sizes_of(data_dir: Path) -> dict[str, int]:
+    """How large the embedded brain is: bytes, and how much is in it. Less where it cannot be read at the moment."""
+    file = data_dir / FILE_NAME
+    if not file.exists():
+        return {}
+    log = file.with_name(f"{FILE_NAME}-wal")
+    sizes = {"file_bytes": file.stat().st_size, "wal_bytes": log.stat().st_size if log.exists() else 0}
+    try:
+        with closing(connect(file, _LOOK_PATIENCE)) as connection:
+            for what, table in _COUNTED.items():
+                ((sizes[what],),) = connection.execute(f"SELECT count(*) FROM {table}")
+    except sqlite3.Error:
+        pass
+    return sizes
 
 
 def back_up(settings: Settings, target: Path, *, with_secrets: bool) -> Copied:

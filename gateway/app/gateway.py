@@ -32,7 +32,9 @@ from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.keys import ProviderKeys
 from gateway.http.auth.tokens import Tokens
 from gateway.http.endpoint import Door
-from gateway.http.public import Operator, Ready
+from gateway.http.metrics import Page
+from gateway.http.operator import Operator
+from gateway.http.public import Ready
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
 from gateway.mcp.run import require, tell_http, tools_of
@@ -40,6 +42,7 @@ from gateway.mcp.sdk import IsAnswered, server_of
 from gateway.mcp.surface import Options, Surface
 from gateway.operations import scopes
 from gateway.operations.caller import Call
+from gateway.operations.chains import serve
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.surfaces.catalog import SURFACES
@@ -53,6 +56,7 @@ from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
 if TYPE_CHECKING:
+    from gateway.app.observing import Observing
     from gateway.app.redis_buckets import RedisBuckets
 
 log = structlog.get_logger()
@@ -63,8 +67,12 @@ _DRAIN_SECONDS = 10.0
 class Gateway:
     """One brain and the surfaces on it. Holds what must be closed when the process ends."""
 
-    def __init__(self, settings: Settings, *, roots: tuple[Path, ...] | None) -> None:
+    def __init__(
+        self, settings: Settings, *, roots: tuple[Path, ...] | None, observing: "Observing | None" = None
+    ) -> None:
         """`roots` are the directories that files may be ingested from; None where that is not offered at all."""
+        self._observing = observing
+        observer = None if observing is None else observing.observer
         self._settings = settings
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
@@ -79,7 +87,8 @@ class Gateway:
         self._stop_embedded: Callable[[], None] = lambda: None
         # Those of one tenant share what is stored; nobody of them may take all the room.
         self._buckets = _shared_buckets(settings)
-        self._limits = Limits(_allowance(settings) if settings.tells_callers_apart else None, shared=self._buckets)
+        allowance = _allowance(settings) if settings.tells_callers_apart else None
+        self._limits = Limits(allowance, shared=self._buckets, observer=observer)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
         self._internal_key = RereadFile(secret, header_word) if secret else None
@@ -89,6 +98,8 @@ class Gateway:
             deadlines=_deadlines(settings),
             credentials=self._credentials(),
             shared=settings.is_shared,
+            observer=observer,
+            requests=observing,
         )
         self._watch = PlatformWatch(self._where, pooled_client())
         self.brain = Brain(
@@ -101,6 +112,8 @@ class Gateway:
             shared=settings.is_shared,
             actor=settings.actor,
             read_only=settings.read_only,
+            serve=serve if observing is None else observing.serve,
+            observer=observer,
         )
 
     def _credentials(self) -> Credentials:
@@ -136,7 +149,9 @@ class Gateway:
     ) -> FastMCP:
         """An MCP server for one surface, with the report of what it can do."""
         security = _state_security(self._settings)
-        mcp = server_of(surface, tools_of(surface) if tools is None else tools, __version__, security, is_answered)
+        observers, observer = (None, None) if (seen := self._observing) is None else (seen.tool, seen.observer)
+        tools = tools_of(surface, observers) if tools is None else tools
+        mcp = server_of(surface, tools, __version__, security, is_answered, observer)
 
         @mcp.resource(
             URI,
@@ -156,8 +171,8 @@ class Gateway:
 
         return mcp
 
-    def door(self) -> Door:
-        """Who may call over HTTP."""
+    def door(self, metrics: Page | None = None) -> Door:
+        """Who may call over HTTP; and what the operator is shown at `/metrics`, if anything."""
         if self._settings.auth == "jwt":
             self._provider = pooled_client()
         self._inbound = _inbound(self._settings, self._provider)
@@ -169,6 +184,7 @@ class Gateway:
             needs_token=not passes_on,
             ready=self._ready,
             operator=_operator(self._settings),
+            metrics=metrics,
             keys=self._keys.published if self._keys else None,
         )
 
@@ -233,6 +249,8 @@ class Gateway:
             if self._provider is not None:
                 await self._provider.aclose()
             await asyncio.to_thread(self._stop_embedded)
+            if self._observing is not None:
+                await asyncio.to_thread(self._observing.close)
 
     async def _endpoint(self) -> Endpoint:
         if self._platform is not None:

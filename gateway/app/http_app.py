@@ -6,17 +6,22 @@ import importlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import structlog
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
+from gateway.app.observing import observing_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
 from gateway.http.endpoint import HttpOptions, Mount, endpoint
+
+if TYPE_CHECKING:
+    from gateway.app.metrics.counting import Counting
+    from gateway.app.metrics.figures import MetricsPlace
 
 log = structlog.get_logger()
 
@@ -24,11 +29,25 @@ log = structlog.get_logger()
 _COLLECTED_AFTER: Final = 10_000
 
 
-def http_app(settings: Settings) -> ASGIApp:
-    return app_of(Gateway(settings, roots=settings.ingest_roots or None), settings)
+def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
+    """What one process serves. `place` is where it counts, with others that serve the same."""
+    metrics = counting(settings, place) if wants_metrics(settings) else None
+    observing = observing_of(None if metrics is None else metrics.recorder)
+    return app_of(Gateway(settings, roots=settings.ingest_roots or None, observing=observing), settings, metrics)
 
 
-def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
+def wants_metrics(settings: Settings) -> bool:
+    return settings.metrics_port is not None or settings.metrics_token is not None
+
+
+def counting(settings: Settings, place: "MetricsPlace | None") -> "Counting":
+    # Imported when used: many want no metrics.
+    from gateway.app.metrics.counting import Counting
+
+    return Counting(settings, place)
+
+
+def app_of(gateway: Gateway, settings: Settings, metrics: "Counting | None" = None) -> ASGIApp:
     """What is served over HTTP, whatever surfaces the gateway has."""
 
     @asynccontextmanager
@@ -44,13 +63,17 @@ def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
             finally:
                 if leaving is not None:
                     leaving.cancel()
+        if metrics is not None:
+            metrics.close()
 
     options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings), direct=settings.direct == "on")
     mounts = {
         surface.name: Mount(gateway.server(surface), surface.brain_parameter, surface.unauthorized)
         for surface in gateway.surfaces()
     }
-    return endpoint(mounts, running, options, gateway.door())
+    if metrics is None:
+        return endpoint(mounts, running, options, gateway.door())
+    return metrics.around(endpoint(mounts, running, options, gateway.door(metrics.page)))
 
 
 def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.observer import Observer
 
 log = structlog.get_logger()
 
@@ -22,7 +23,8 @@ class Background:
     Nothing is lost with a job that is stopped: what it did is noted in the brain, and the next one goes on from there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, observer: Observer | None = None) -> None:
+        self._observer = observer or Observer()
         self._finishing: set[asyncio.Task[Any]] = set()
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, Job] = {}
@@ -46,8 +48,12 @@ class Background:
         """Begin a job. One that is asked for while it runs is run once more: it will see what came in between."""
         if name in self._jobs:
             self._again[name] = job
-            return
-        self._jobs[name] = asyncio.create_task(self._run(name, job), name=name)
+        else:
+            self._jobs[name] = asyncio.create_task(self._run(name, job), name=name)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._observer.works_on(len(self._jobs), len(self._again))
 
     async def drain(self, seconds: float) -> None:
         """Wait for what is under way, so long and no longer: first for writes, then for jobs, which they may start."""
@@ -59,11 +65,13 @@ class Background:
         next_job: Job | None = job
         try:
             while next_job is not None:
-                await _run_and_log(name, next_job)
+                self._observer.job_ended(await _run_and_log(name, next_job))
                 next_job = self._again.pop(name, None)
+                self._tell()
         finally:
             self._again.pop(name, None)
             del self._jobs[name]
+            self._tell()
 
 
 async def _wait_for(tasks: Any, seconds: float) -> None:
@@ -74,16 +82,19 @@ async def _wait_for(tasks: Any, seconds: float) -> None:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-async def _run_and_log(name: str, job: Job) -> None:
-    """A job nobody waits for tells the log what it could not do."""
+async def _run_and_log(name: str, job: Job) -> str:
+    """How a job ended; nobody waits for it, so it tells the log what it could not do."""
     try:
         await job()
+        return "done"
     except GatewayError as error:
         log.warning("after.failed", job=name, code=error.code)
     except Absent:
         log.warning("after.failed", job=name, code="not_implemented")
     except Exception:  # nobody else would hear of a bug of ours
         log.exception("after.crashed", job=name)
+        return "crashed"
+    return "failed"
 
 
 def _look_at_failure(task: asyncio.Task[Any]) -> None:

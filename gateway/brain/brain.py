@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 
 from gateway.brain.answer_sources import NotTheirs, Sources, quote_hits
+from gateway.brain.background import Background
 from gateway.brain.call_context import CallContext, Services, Vet
 from gateway.brain.directory import DEFAULT, Directory, Known, going_by, list_brains, no_default
 from gateway.brain.finder import Finder
@@ -17,16 +18,15 @@ from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Fetch
 from gateway.operations import names
 from gateway.operations.caller import LOCAL, Call
-from gateway.operations.chains import CHAINS, READ_ONLY, foresee, serve
+from gateway.operations.chains import CHAINS, READ_ONLY, Serve, foresee, serve
 from gateway.operations.errors import Doubt, GatewayError, StreamBroken, Unsure
+from gateway.operations.observer import Observer
 from gateway.operations.table import Args, JsonObject, Op, Upload
 from gateway.upstream.pipeline import Upstream
 
 log = structlog.get_logger()
 
 _MESSAGE_LENGTH = 1_000_000
-# It is kept with every message, and with everything that is extracted from one.
-_ACTOR_LENGTH = 512
 _WOULD_MIX = (
     "This platform consolidates a whole brain at once, and this brain holds notes that you may not see. "
     "Consolidating would mix them with yours."
@@ -57,10 +57,12 @@ class Brain:
         shared: bool = False,
         actor: str = LOCAL.subject,
         read_only: bool = False,
+        serve: Serve = serve,
+        observer: Observer | None = None,
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
         where nobody is told apart."""
-        self._services = Services(upstream, fetch, vet, shared=shared, read_only=read_only)
+        self._services = Services(upstream, fetch, vet, shared, read_only, serve, Background(observer))
         self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()
@@ -142,7 +144,7 @@ class Brain:
         self, call: Call, brain: str | None, messages: Sequence[JsonObject], actor_id: str | None
     ) -> JsonObject:
         """Keep messages as one document, from which the platform extracts."""
-        _check_actor(actor_id)
+        names.check_actor(actor_id)
         await self._limits.admit_stored(call.caller.partition, *(message["content"] for message in messages))
         document = {
             "title": f"Transcript of {len(messages)} messages",
@@ -169,7 +171,7 @@ class Brain:
             GatewayError: with how many were `appended` and how many are `remaining`.
         """
         names.check_id(session_id, "session_id")
-        _check_actor(actor_id)
+        names.check_actor(actor_id)
         if any(len(message["content"]) > _MESSAGE_LENGTH for message in messages):
             raise GatewayError("validation_error", "A message in a session holds at most 1,000,000 characters.")
         await self._limits.admit_stored(call.caller.partition, *(message["content"] for message in messages))
@@ -381,7 +383,7 @@ class Brain:
         """The answer of a chain; which operation gave it is noted in the call."""
         call.served_by = None
         context = CallContext(call, self._services)
-        serving = serve(CHAINS[chain], args, context)
+        serving = self._services.serve(CHAINS[chain], args, context)
         if chain not in READ_ONLY:
             serving = self._services.background.finish(serving, lambda: context.may_have_written)
         try:
@@ -392,8 +394,3 @@ class Brain:
             raise
         call.served_by = step.via
         return answer
-
-
-def _check_actor(actor_id: str | None) -> None:
-    if actor_id is not None and len(actor_id) > _ACTOR_LENGTH:
-        raise GatewayError("validation_error", f"actor_id must have at most {_ACTOR_LENGTH} characters.")

@@ -9,6 +9,7 @@ from gateway.brain.locks import Locks
 from gateway.ingest.web_page import Fetch, Page, document_of, read_text
 from gateway.operations import audit, names
 from gateway.operations.caller import Call
+from gateway.operations.chains import Serve, serve
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.table import OF_SESSIONS, Args, JsonObject, Op
@@ -28,6 +29,8 @@ class Services:
     """Whether callers are different people, none of whom may learn of another."""
     read_only: bool = False
     """Whether nothing may be written, whatever asks for it."""
+    serve: Serve = serve
+    """Runs a chain; another than the plain one tells somebody of it."""
     background: Background = field(default_factory=Background)
     locks: Locks = field(default_factory=Locks)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from gateway.operations.errors import GatewayError
+from gateway.operations.observer import Observer
 
 _CALLERS: Final = 10_000
 _MINUTE: Final = 60.0
@@ -100,7 +101,9 @@ class Limits:
         allowance: Allowance | None = None,
         clock: Callable[[], float] = time.monotonic,
         shared: SharedBuckets | None = None,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer or Observer()
         self._allowance = allowance
         self._clock = clock
         self._shared = shared
@@ -142,8 +145,12 @@ class Limits:
         like: Bucket = getattr(self._use(caller), what)
         wait = await self._shared.take(f"{what}:{caller}", like.per_second, like.holds, amount)
         if wait:
-            raise LimitReached(self._allowance.exceeded(what), wait)
+            raise self._reached(what, self._allowance.exceeded(what), wait)
         return wait is not None
+
+    def _reached(self, limit: str, message: str, seconds: float) -> LimitReached:
+        self._observer.limit_reached(limit)
+        return LimitReached(message, seconds)
 
     def count_call(self, caller: str) -> None:
         """Count a call.
@@ -152,7 +159,7 @@ class Limits:
             LimitReached: with the time to wait.
         """
         if self._allowance is not None and (wait := self._use(caller).calls.take(1, self._clock())):
-            raise LimitReached(self._allowance.exceeded("calls"), wait)
+            raise self._reached("calls", self._allowance.exceeded("calls"), wait)
 
     @contextmanager
     def hold_call(self, caller: str) -> Iterator[None]:
@@ -162,7 +169,8 @@ class Limits:
             return
         use = self._use(caller)
         if use.calling >= self._allowance.calls_at_once:
-            raise LimitReached(f"{self._allowance.calls_at_once} calls are under way already. Wait for one.", 2)
+            message = f"{self._allowance.calls_at_once} calls are under way already. Wait for one."
+            raise self._reached("calls_at_once", message, 2)
         use.calling += 1
         try:
             yield
@@ -174,7 +182,7 @@ class Limits:
         if self._allowance is None:
             return
         if wait := self._use(caller).bytes.take(_size(contents), self._clock()):
-            raise LimitReached(self._allowance.exceeded("bytes"), wait)
+            raise self._reached("bytes", self._allowance.exceeded("bytes"), wait)
 
     @contextmanager
     def hold_answer(self, caller: str) -> Iterator[None]:
@@ -184,7 +192,8 @@ class Limits:
             return
         use = self._use(caller)
         if use.asking >= self._allowance.asks_at_once:
-            raise LimitReached(f"{self._allowance.asks_at_once} answers are under way already. Wait for one.", 2)
+            message = f"{self._allowance.asks_at_once} answers are under way already. Wait for one."
+            raise self._reached("answers_at_once", message, 2)
         use.asking += 1
         try:
             yield
@@ -199,9 +208,10 @@ class Limits:
             return
         use = self._use(caller)
         if use.fetching >= self._allowance.fetches_at_once:
-            raise LimitReached(f"{self._allowance.fetches_at_once} pages are being fetched already. Wait for one.", 2)
+            message = f"{self._allowance.fetches_at_once} pages are being fetched already. Wait for one."
+            raise self._reached("fetches_at_once", message, 2)
         if not is_counted and (wait := use.fetches.take(1, self._clock())):
-            raise LimitReached(self._allowance.exceeded("fetches"), wait)
+            raise self._reached("fetches", self._allowance.exceeded("fetches"), wait)
         use.fetching += 1
         try:
             yield

@@ -6,10 +6,11 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import SecretStr
@@ -19,7 +20,7 @@ from gateway.app import log as log_lines
 from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_of
 from gateway.app.gateway import own_fetch
-from gateway.app.http_app import http_app
+from gateway.app.http_app import http_app, wants_metrics
 from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import several_of, uvicorn_config
@@ -30,6 +31,9 @@ from gateway.config.reread_file import replace_file
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
 from gateway.config.unsafe_settings import check_serving
+
+if TYPE_CHECKING:
+    from gateway.app.metrics.figures import MetricsPlace
 
 log = structlog.get_logger()
 
@@ -44,15 +48,15 @@ def serve(settings: Settings, workers: int) -> None:
     prepare(settings)
     # Say now what the first call would run into: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
-    listening = passed or listening_socket(settings.host, settings.port)
-    _tell_start(settings, workers, welcome.no_default(settings, brains))
-    try:
-        if workers == 1:
-            run_until_stopped(OneSignal(uvicorn_config(http_app(settings))), several_of(listening))
-        else:
-            _supervise(settings, workers, listening)
-    finally:
-        log.info("gateway.stopped", pid=os.getpid())
+    with _metrics(settings) as place, passed or listening_socket(settings.host, settings.port) as listening:
+        _tell_start(settings, workers, welcome.no_default(settings, brains))
+        try:
+            if workers == 1:
+                run_until_stopped(OneSignal(uvicorn_config(http_app(settings, place))), several_of(listening))
+            else:
+                _supervise(settings, workers, listening, place)
+        finally:
+            log.info("gateway.stopped", pid=os.getpid())
 
 
 def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None:
@@ -72,7 +76,25 @@ def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None
     log.info("gateway.listening", url=welcome.listening_url(settings))
 
 
-def _supervise(settings: Settings, workers: int, listening: socket.socket) -> None:
+@contextmanager
+def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
+    """Where processes count, if they do; and what shows it, if it has a port of its own."""
+    if not wants_metrics(settings):
+        yield None
+        return
+    # Imported when used: many want no metrics.
+    from gateway.app.metrics.counting import new_place
+    from gateway.app.metrics.listener import metrics_listener
+
+    place, port = new_place(settings), settings.metrics_port
+    try:
+        with metrics_listener(place, port) if port is not None else nullcontext():
+            yield place
+    finally:
+        place.remove()
+
+
+def _supervise(settings: Settings, workers: int, listening: socket.socket, place: "MetricsPlace | None") -> None:
     """Worker processes share the socket; the embedded brain, if any, runs here for all of them."""
     os.environ[WORKER_OF] = str(os.getpid())
     changed: dict[str, Any] = {}
@@ -90,7 +112,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket) -> No
         changed["state_keys_file"] = Path(_shared_key())
     # The workers ask the brain, and it asks the models.
     changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
-    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed)), workers)
+    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place), workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:

@@ -33,9 +33,10 @@ def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
         signal.signal(signal.SIGTERM, before)
     with fast_import():
         from gateway.app.gateway import Gateway
+        from gateway.app.observing import observing_of
         from gateway.app.stopping import stop_signals, wait_until_answered
     prepare(settings)
-    gateway = Gateway(settings, roots=roots)
+    gateway = Gateway(settings, roots=roots, observing=observing_of())
     surface = gateway.surface(settings.first_surface)
     server = gateway.server(surface, is_answered=answers.is_replayed if answers else None)
 

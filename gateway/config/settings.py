@@ -97,8 +97,11 @@ class Settings(BrainSettings):
     )
     metrics_token: HeaderWord | None = Field(
         None,
-        description="Bearer token of the operator, who is told the details of `/readyz` with it. Where nobody but this "
-        "machine is served, none is needed.",
+        description="Bearer token of the operator, for `/metrics` and the details of `/readyz`. Where nobody but this "
+        "machine is served, none is needed for those.",
+    )
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+        None, description="Port of 127.0.0.1 on which `serve` shows `/metrics`, without a token. Unset: none."
     )
     auth: Literal["none", "tokens", "jwt"] | None = Field(
         None,
@@ -118,9 +121,7 @@ class Settings(BrainSettings):
     auth_jwks_url: Url | None = Field(
         None, description="Where the provider's keys are. Unset: found from the issuer's metadata."
     )
-    public_url: Url | None = Field(
-        None, description="Root of this gateway as callers see it, `https://brains.example`."
-    )
+    public_url: Url | None = Field(None, description="Root of this gateway for callers, `https://brains.example`.")
     login_scope: Literal["read", "write", "admin"] = Field(
         "write", description="What clients are told to ask for when they log in; more is asked for when it is needed."
     )

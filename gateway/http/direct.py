@@ -17,7 +17,14 @@ from mcp_types import INVALID_REQUEST, ElicitResult, InputRequiredResult, InputR
 from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.mcp.request import IDEMPOTENCY_KEY, INCOMING, PROGRESS_TOKEN, TOKEN_LENGTH, HttpRequest
+from gateway.mcp.request import (
+    IDEMPOTENCY_KEY,
+    INCOMING,
+    PROGRESS_TOKEN,
+    TOKEN_LENGTH,
+    TRACE_CONTEXT,
+    HttpRequest,
+)
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.sdk import Client, Server, Wire, client_of, server_info_of, wire_of
 from gateway.operations.json_text import write_json
@@ -32,7 +39,7 @@ _CALL: Final = "tools/call"
 _JSON: Final = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
 _ENVELOPE: Final = 4
 _PARAMS: Final = frozenset({"name", "arguments", "_meta"})
-_OWN_META: Final = frozenset({PROGRESS_TOKEN, IDEMPOTENCY_KEY})
+_OWN_META: Final = frozenset({PROGRESS_TOKEN, IDEMPOTENCY_KEY, *TRACE_CONTEXT})
 # Beyond this, other readers of JSON do not agree on a number.
 _LARGEST_ID: Final = 2**53
 _LONGEST_ID: Final = 1024

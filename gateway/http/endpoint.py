@@ -19,12 +19,14 @@ from gateway.http.auth.mcp_user import McpUser
 from gateway.http.auth.stepup import StepUp
 from gateway.http.direct import direct_of
 from gateway.http.mcp_path import McpPath
-from gateway.http.public import JwkSet, Operator, Public, Readiness, always_ready
+from gateway.http.metrics import Metrics, Page
+from gateway.http.operator import Operator
+from gateway.http.public import JwkSet, Public, Readiness, always_ready
 from gateway.http.refusal_log import REFUSALS
 from gateway.http.refusals import ClearRefusals
 from gateway.http.request_id import RequestId
 from gateway.http.strip_headers import StripHeaders
-from gateway.mcp.sdk import HostOriginGuard, http_app_of, is_traced, lift_body_cap, name_known_revision
+from gateway.mcp.sdk import HostOriginGuard, http_app_of, lift_body_cap, name_known_revision
 
 _MCP_PATH: Final = "/mcp"
 
@@ -38,7 +40,7 @@ class HttpOptions:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     direct: bool = True
-    """Whether calls are answered past FastMCP. Where its spans are collected, none is."""
+    """Whether calls are answered past FastMCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Door:
     ready: Readiness = always_ready
     operator: Operator = field(default_factory=Operator)
     """Who is told more than that."""
+    metrics: Page | None = None
+    """What the operator is shown at `/metrics`; None where nothing is."""
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
 
@@ -91,9 +95,8 @@ def endpoint(
             REFUSALS.tell_left_out()
 
     # The innermost first. A request goes through them from the last line to the first.
-    is_direct = options.direct and not is_traced()
     known = {name: McpUser(app) for name, app in apps.items()}
-    served = {name: direct_of(app, mounts[name].server) if is_direct else app for name, app in known.items()}
+    served = {name: direct_of(app, mounts[name].server) if options.direct else app for name, app in known.items()}
     app: ASGIApp = Mounts(served, mounts, Starlette(lifespan=lifespan))
     app = StepUp(app, door.resource)
     app = Admission(app, options.max_bodies, options.max_body)
@@ -109,7 +112,8 @@ def endpoint(
     )
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
-    app = Public(app, door.ready, door.resource, door.keys, door.operator)
+    metrics = None if door.metrics is None else Metrics(door.metrics, door.operator)
+    app = Public(app, door.ready, door.resource, door.keys, door.operator, metrics)
     app = ClearRefusals(app, tuple(mounts))
     app = RequestId(app)
     return StripHeaders(app)

@@ -1,6 +1,5 @@
 """What anybody may ask over HTTP without a token: whether we are alive and ready, and our public documents."""
 
-import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +10,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.http.auth.access import METADATA_PATH, Resource, http_answer
 from gateway.http.mcp_path import PATTERN
+from gateway.http.metrics import PATH as METRICS_PATH
+from gateway.http.metrics import Metrics
+from gateway.http.operator import Operator
 
 _METADATA: Final = re.compile(f"{re.escape(METADATA_PATH)}({PATTERN})?")
-_LOOPBACK: Final = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?")
 _CACHED: Final = {"cache-control": "public, max-age=300"}
 
 JwkSet = Callable[[], Mapping[str, Any]]
@@ -39,27 +40,6 @@ async def always_ready(_with_details: bool) -> Ready:
     return Ready()
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """Who is told the details: whoever brings this token, or every program of this machine."""
-
-    token: str | None = None
-    is_anybody_here: bool = False
-
-    def is_asking(self, scope: Scope) -> bool:
-        if self.is_anybody_here and _is_from_here(scope):
-            return True
-        wanted = b"" if self.token is None else b"Bearer " + self.token.encode()
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return bool(wanted) and len(given) == 1 and hmac.compare_digest(given[0], wanted)
-
-
-def _is_from_here(scope: Scope) -> bool:
-    """Whether no web page asks: one may have a name of its own for this machine, and would send it as the host."""
-    names = [header for header in scope["headers"] if header[0] in {b"host", b"origin"}]
-    return len(names) == 1 and names[0][0] == b"host" and _LOOPBACK.fullmatch(names[0][1]) is not None
-
-
 class Public:
     """Answers GET for the few documents that are everybody's."""
 
@@ -70,8 +50,9 @@ class Public:
         resource: Resource | None,
         keys: JwkSet | None,
         operator: Operator,
+        metrics: Metrics | None = None,
     ) -> None:
-        self._app, self._ready, self._operator = app, ready, operator
+        self._app, self._ready, self._operator, self._metrics = app, ready, operator, metrics
         self._resource, self._keys = resource, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,6 +68,8 @@ class Public:
             http_answer(scope).reason = ready.problem
             body = {"ready": ready.is_ready, "platform": ready.platform, **ready.details}
             return JSONResponse(body, 200 if ready.is_ready else 503)
+        if self._metrics is not None and path == METRICS_PATH:
+            return await self._metrics.answer(scope)
         if self._resource is not None and _METADATA.fullmatch(path):
             # Read by clients in browsers too.
             return JSONResponse(self._resource.metadata(), headers={**_CACHED, "access-control-allow-origin": "*"})

@@ -15,6 +15,8 @@ from gateway.operations.errors import GatewayError
 
 IDEMPOTENCY_KEY: Final = "brains/idempotencyKey"
 PROGRESS_TOKEN: Final = "progressToken"
+# Names of W3C, in headers and in `_meta`.
+TRACE_CONTEXT: Final = ("traceparent", "tracestate")
 _LLM_KEY_LENGTH: Final = 4096
 TOKEN_LENGTH: Final = 256
 _KEY: Final = re.compile(r"[A-Za-z0-9._:-]{1,255}")

@@ -3,6 +3,7 @@
 import inspect
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -21,9 +22,12 @@ from gateway.mcp.tool import Body, Input, ToolSpec
 from gateway.operations import audit, scopes
 from gateway.operations.caller import Call, Principal
 from gateway.operations.errors import GatewayError
+from gateway.operations.observer import ToolObserver
 
 log = structlog.get_logger()
 
+ToolObservers = Callable[[str, str], ToolObserver]
+"""Who observes a tool, by its surface and its name without a prefix."""
 # Ends of a call that whoever runs the gateway wants to hear of.
 _TROUBLE: Final = frozenset(
     {
@@ -41,9 +45,9 @@ _TROUBLE: Final = frozenset(
 _REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
 
 
-def tools_of(surface: Surface) -> list[Tool]:
+def tools_of(surface: Surface, observers: ToolObservers | None = None) -> list[Tool]:
     """The tools of a surface that are served."""
-    return [SurfaceTool.of(surface, body) for body in surface.bodies() if surface.offers(body.spec.name)]
+    return [SurfaceTool.of(surface, body, observers) for body in surface.bodies() if surface.offers(body.spec.name)]
 
 
 class _Served(NamedTuple):
@@ -53,6 +57,7 @@ class _Served(NamedTuple):
     body: Body
     input: type[Input]
     scope: str
+    observer: ToolObserver | None
 
 
 class SurfaceTool(Tool):
@@ -62,7 +67,7 @@ class SurfaceTool(Tool):
     _served: _Served = PrivateAttr()
 
     @classmethod
-    def of(cls, surface: Surface, body: Body) -> "SurfaceTool":
+    def of(cls, surface: Surface, body: Body, observers: ToolObservers | None = None) -> "SurfaceTool":
         spec: ToolSpec = body.spec  # type: ignore[attr-defined]  # put there by @tool
         input_: type[Input] = inspect.signature(body).parameters["args"].annotation
         made = cls(
@@ -73,7 +78,8 @@ class SurfaceTool(Tool):
             output_schema=spec.output,
             annotations=spec.hints,
         )
-        made._served = _Served(surface, body, input_, spec.scope)
+        observer = None if observers is None else observers(surface.name, spec.name)
+        made._served = _Served(surface, body, input_, spec.scope, observer)
         return made
 
     def is_shown_to(self, principal: Principal) -> bool:
@@ -90,12 +96,13 @@ class SurfaceTool(Tool):
 
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
         """The answer; or a question, which a modern client answers by calling again."""
-        surface, body, input_, scope = self._served
+        surface, body, input_, scope, observer = self._served
         call = surface.call()
         call.tool = self.name
         started = time.perf_counter()
         status = "cancelled"
         surface.under_way += 1
+        begun = None if observer is None else observer.begin()
         try:
             require(call, scope, surface)
             args = _check(arguments, input_, surface)
@@ -117,6 +124,7 @@ class SurfaceTool(Tool):
             return surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
         finally:
             surface.under_way -= 1
+            seconds = time.perf_counter() - started
             log.log(
                 logging.WARNING if status in _TROUBLE else logging.INFO,
                 "call.served",
@@ -128,8 +136,10 @@ class SurfaceTool(Tool):
                 brain=call.brain_id or call.brain,
                 route=call.route,
                 status=status,
-                ms=round((time.perf_counter() - started) * 1000, 1),
+                ms=round(seconds * 1000, 1),
             )
+            if observer is not None:
+                observer.end(begun, call, status, seconds)
 
 
 def _check(arguments: dict[str, Any], input_: type[Input], surface: Surface) -> Input:

@@ -33,7 +33,6 @@ from mcp_types import (
     methods,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
@@ -45,6 +44,7 @@ from gateway.mcp.run import SurfaceTool
 from gateway.mcp.surface import Surface
 from gateway.operations.caller import Principal
 from gateway.operations.json_text import write_json
+from gateway.operations.observer import Observer
 from gateway.operations.table import JsonObject
 
 IsAnswered = Callable[[Any], bool]
@@ -60,6 +60,8 @@ class Server(FastMCP):
     surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
     hidden: frozenset[str] = frozenset()
     """Tools that are listed to nobody: a call to one is told why."""
+    tell_unknown: Callable[[], None] = staticmethod(lambda: None)
+    """Tells the observer of a call to a tool that there is not."""
 
     async def call_tool(
         self,
@@ -74,6 +76,9 @@ class Server(FastMCP):
         What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
         """
         tool = self.surface_tools.get(name)
+        if tool is None and run_middleware:
+            # Else it is this very call once more.
+            self.tell_unknown()
         if tool is None or version is not None:
             return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
         async with Context(fastmcp=self) as context:
@@ -98,10 +103,12 @@ def server_of(
     version: str,
     security: RequestStateSecurity | None,
     is_answered: IsAnswered | None = None,
+    observer: Observer | None = None,
 ) -> FastMCP:
     """An MCP server for one surface, without FastMCP's detours.
 
-    `is_answered` tells by its id, over stdio, which request somebody has answered before us.
+    `is_answered` tells by its id, over stdio, which request somebody has answered before us. `observer` is told of
+    calls to tools that there are not.
     """
     mcp = Server(
         "brains-gateway",
@@ -117,6 +124,8 @@ def server_of(
     mcp._mcp_server.get_tool_input_schema = schemas.get
     mcp.surface_tools = {tool.name: tool for tool in tools if isinstance(tool, SurfaceTool)}
     mcp.hidden = frozenset(surface.tool_prefix + name for name in surface.hidden())
+    if observer is not None:
+        mcp.tell_unknown = partial(observer.unknown_tool, surface.name)
     # The same, and more patient.
     mcp._mcp_server.run = partial(_run, mcp._mcp_server.run, is_answered)  # type: ignore[method-assign]
     surface.add_to(mcp)
@@ -181,11 +190,6 @@ class _Unanswered:
 def _requested(message: Any) -> str | None:
     request = message.message if isinstance(message, SessionMessage) else None
     return request.method if isinstance(request, JSONRPCRequest) else None
-
-
-def is_traced() -> bool:
-    """Whether somebody collects the spans that FastMCP makes of each call."""
-    return not isinstance(get_tracer_provider(), ProxyTracerProvider)
 
 
 def http_app_of(mcp: FastMCP, path: str) -> Starlette:

@@ -3,9 +3,9 @@
 A chain moves on to its next step when a route is absent, and for no other reason.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gateway.operations.context import StepContext
 from gateway.operations.errors import Absent, GatewayError
@@ -210,6 +210,8 @@ CHAINS: Final[Mapping[str, Chain]] = {
     "consolidate": (Step(Op.CONSOLIDATE, run=index_files.consolidate), Step(Op.COMPILE, how="compiled instead")),
 }
 
+
+Serve = Callable[[Chain, Args, StepContext], Coroutine[Any, Any, tuple[JsonObject, Step]]]
 
 # Chains by which nothing in the brain is changed, whichever step serves.
 READ_ONLY: Final = frozenset(

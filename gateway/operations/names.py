@@ -39,6 +39,8 @@ _INDEX_LINE = re.compile(r"- (?:\[(?>.*?\]\()([^()]*+)\)(?: — .*)?|([^:]*+): .
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
+# It is kept with every message, and with everything that is extracted from one.
+_ACTOR_LENGTH = 512
 _UUID_LENGTH = 36
 _BRAINS = uuid.uuid5(uuid.NAMESPACE_DNS, "brains.brains-gateway")
 _SEGMENT_BYTES = 255
@@ -59,6 +61,16 @@ def check_id(value: str, field: str) -> str:
         "validation_error",
         f"{field} must be 1 to 128 letters, digits or any of . : - _ and begin with a letter or digit.",
     )
+
+
+def check_actor(actor_id: str | None) -> None:
+    """That the name of an actor is not too long.
+
+    Raises:
+        GatewayError: validation_error.
+    """
+    if actor_id is not None and len(actor_id) > _ACTOR_LENGTH:
+        raise GatewayError("validation_error", f"actor_id must have at most {_ACTOR_LENGTH} characters.")
 
 
 def check_path(value: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from gateway.operations.errors import GatewayError
+from gateway.operations.observer import Observer
 from gateway.upstream.window import SECONDS, Window
 
 log = structlog.get_logger()
@@ -26,8 +27,16 @@ class Breaker:
     cannot open it: whatever they ask for that fails, the others may ask for something else.
     """
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        shared: bool = False,
+        observer: Observer | None = None,
+    ) -> None:
         self._name = name
+        self._observer = observer or Observer()
         self._clock = clock
         self._shared = shared
         self._failing: dict[str, float] = {}
@@ -49,6 +58,7 @@ class Breaker:
         fails = requests >= _LEAST and failures >= requests * _FAILING
         if self._next_probe is None and fails and not self._is_one_persons():
             self._next_probe = self._clock() + _PROBE_SECONDS
+            self._observer.left_alone(self._name, True)
             log.warning("upstream.left_alone", kind=self._name, requests=requests, failures=failures)
 
     def _is_one_persons(self) -> bool:
@@ -59,6 +69,7 @@ class Breaker:
         if self._next_probe is not None:
             self._next_probe = None
             self._recent.clear()
+            self._observer.left_alone(self._name, False)
             log.warning("upstream.back", kind=self._name)
         self._recent.add(one=1)
 

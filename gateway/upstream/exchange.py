@@ -3,7 +3,7 @@
 Nothing here is sent twice, and nothing is judged: a refusal is a value like any other answer.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,14 +11,16 @@ import httpx
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import Doubt, GatewayError, Unsure
-from gateway.operations.table import Args, Effect, Op
+from gateway.operations.table import Args, Effect, JsonObject, Op
 from gateway.upstream.credentials import Credentials, Endpoint, Static
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.dialect import Route
+from gateway.upstream.sse import read_frames
 from gateway.upstream.wire.request import parts_of, request_of
 from gateway.upstream.wire.transport import pooled_client
 
 TOO_LARGE: Final = "The platform's answer is too large."
+NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # Of a refusal: far more than anybody explains.
 REFUSAL_BYTES: Final = 1024 * 1024
 
@@ -86,6 +88,10 @@ class Exchange:
         except GatewayError as error:
             raise in_doubt_if_stored(op, error) from error.__cause__
 
+    def frames(self, heard: Heard) -> AsyncGenerator[list[JsonObject], None]:
+        """The frames of an answer that streams."""
+        return read_frames(heard.response, _secrets_of(heard.response.request))
+
     async def probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
         """The answer to a request with nothing in it."""
         endpoint = await self._endpoint()
@@ -126,6 +132,12 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
     finally:
         await response.aclose()
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _secrets_of(request: httpx.Request) -> list[str]:
+    """What a request showed the platform that is for nobody else."""
+    shown = (request.headers.get(name, "") for name in ("authorization", "x-internal-key", "x-llm-api-key"))
+    return [word for value in shown if (word := value.removeprefix("Bearer "))]
 
 
 def in_doubt_if_stored(op: Op, error: GatewayError) -> GatewayError:

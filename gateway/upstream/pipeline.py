@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,6 +21,7 @@ import structlog
 from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.json_text import TooLarge, parse_json, parse_list
+from gateway.operations.observer import Observer
 from gateway.operations.table import Args, JsonObject, JsonValue, Kind, Op
 from gateway.operations.wait_timer import WaitTimer
 from gateway.upstream.breaker import Breaker
@@ -30,10 +32,10 @@ from gateway.upstream.detect.detector import Detector
 from gateway.upstream.detect.refusal import READS_A_DOCUMENT, from_refusal, is_collision, problem_of
 from gateway.upstream.detect.verdict import Verdict
 from gateway.upstream.dialects.dialect import Dialect, Frames, Route, json_object
-from gateway.upstream.exchange import TOO_LARGE, Exchange, Heard, in_doubt_if_stored, read_whole
+from gateway.upstream.exchange import NOT_SENT, TOO_LARGE, Exchange, Heard, in_doubt_if_stored, read_whole
+from gateway.upstream.observed import ObservedExchange, RequestObserver
 from gateway.upstream.retry import (
     FAILURES,
-    NOT_SENT,
     Collided,
     TurnedAway,
     may_be_lost,
@@ -41,7 +43,6 @@ from gateway.upstream.retry import (
     raise_if_worth_another,
     repeat,
 )
-from gateway.upstream.sse import read_frames
 
 log = structlog.get_logger()
 
@@ -76,12 +77,17 @@ class Upstream:
         credentials: Credentials | None = None,
         shared: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        observer: Observer | None = None,
+        requests: RequestObserver | None = None,
     ) -> None:
+        """`observer` is told what happens seldom, and `requests` of each request."""
         self._deadlines = deadlines or Deadlines()
-        self._exchange = Exchange(endpoint, self._deadlines, credentials, http)
-        self._detector = Detector(dialects, self._probe, clock=clock)
+        self._observer = observer or Observer()
+        way = Exchange if requests is None else partial(ObservedExchange, requests)
+        self._exchange = way(endpoint, self._deadlines, credentials, http)
+        self._detector = Detector(dialects, self._probe, clock=clock, observer=self._observer)
         self._budget = Budget(clock)
-        self._breakers = {kind: Breaker(kind.value, clock, shared=shared) for kind in Kind}
+        self._breakers = {kind: Breaker(kind.value, clock, shared=shared, observer=self._observer) for kind in Kind}
 
     def state(self) -> JsonObject:
         """How the platform was of late: for each kind of request, whether it is being left alone."""
@@ -141,8 +147,7 @@ class Upstream:
         """
         started = asyncio.get_running_loop().time()
         route, _, heard = await self._resolve(call, op, args)
-        frames = read_frames(heard.response, _secrets_of(heard.response.request))
-        return AnswerStream(heard.response, route.reframe(frames), self._deadlines, started)
+        return AnswerStream(heard.response, route.reframe(self._exchange.frames(heard)), self._deadlines, started)
 
     async def look(self, call: Call, path: str, method: str = "GET") -> JsonObject | None:
         """What a route says that few platforms have and no tool needs; None where there is no such route.
@@ -206,13 +211,18 @@ class Upstream:
         self._budget.count_sent(caller)
         try:
             async with asyncio.timeout(seconds):
-                return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._budget.take(caller))
+                return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._may_repeat(op, caller))
         except TurnedAway as last:
             return last.heard
         except (TimeoutError, Collided, httpx.HTTPError) as error:
             raise _in_doubt(op, self._in_our_words(op, error, person), lost) from error
         except GatewayError as error:
             raise _in_doubt(op, error, lost) from error.__cause__
+
+    def _may_repeat(self, op: Op, caller: str) -> bool:
+        is_allowed = self._budget.take(caller)
+        self._observer.repeated(op.policy.kind.value, is_allowed=is_allowed)
+        return is_allowed
 
     def _seconds_for(self, call: Call, op: Op) -> float:
         """What is left of the call's time, which is that of its longest operation; a little, when nothing is."""
@@ -281,12 +291,6 @@ class AnswerStream:
             raise StopAsyncIteration
         self._due = asyncio.get_running_loop().time() + self._idle
         return frames
-
-
-def _secrets_of(request: httpx.Request) -> list[str]:
-    """What a request showed the platform that is for nobody else."""
-    shown = (request.headers.get(name, "") for name in ("authorization", "x-internal-key", "x-llm-api-key"))
-    return [word for value in shown if (word := value.removeprefix("Bearer "))]
 
 
 def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent:

@@ -18,9 +18,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_ran
 
 from gateway.operations.table import Op
 from gateway.upstream.detect.refusal import is_own_answer, retry_after
-from gateway.upstream.exchange import Heard
+from gateway.upstream.exchange import NOT_SENT, Heard
 
-NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _MAYBE_SENT = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 T = TypeVar("T")
 _LONGEST_WAIT: Final = 30.0

@@ -19,6 +19,8 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
+from tests.commands import run_here
+from tests.gateway.app.metrics.scrape import Scrape
 from tests.gateway.conftest import structured
 from tests.served import MODE, Era, messages_of, raw_call, stdio_client
 
@@ -244,3 +246,42 @@ def test_start_says_where_everything_is_and_how_to_connect(tmp_path: Path) -> No
         assert {"servers": {"brains": {"type": "http", "url": served.url}}} in entries
         commands = [entry["mcpServers"]["brains"] for entry in entries if "mcpServers" in entry]
         assert any(command.get("args") == ["stdio"] for command in commands)
+
+
+@pytest.mark.slow
+def test_the_metrics_of_all_workers_add_up_and_outlive_a_worker_that_is_killed(tmp_path: Path) -> None:
+    port = free_port()
+    with process(tmp_path, "--workers", "2", BRAINS_METRICS_PORT=str(port)) as served:
+        url, calls = f"http://127.0.0.1:{port}", 40
+
+        def call(times: int) -> None:
+            for _ in range(times):
+                # A connection of its own each time, so that both workers get some.
+                assert httpx.post(served.url, **raw_call("modern", "memory_list_brains", {}), timeout=60).is_success
+
+        wait_until(lambda: Scrape(url).sum("brains_processes") == 2, "a worker did not start")
+        call(calls)
+        assert Scrape(url).sum("brains_calls_total", outcome="ok") == calls
+        killed = children_of(served.process.pid)
+        for worker in killed:
+            os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: not any(map(is_running, killed)), "a worker was not killed")
+        assert Scrape(url).sum("brains_calls_total", outcome="ok") == calls
+        wait_until(lambda: Scrape(url).sum("brains_processes") == 2, "a worker was not replaced")
+        call(5)
+        after = Scrape(url)
+        assert after.sum("brains_calls_total", outcome="ok") == calls + 5
+        assert after.sum("brains_calls_in_flight") == 0
+        # On the port of callers there is nothing, and behind a name of somebody's for this machine neither.
+        assert httpx.get(f"http://127.0.0.1:{served.port}/metrics").status_code == 404
+        assert httpx.get(f"{url}/metrics", headers={"host": "evil.example"}).status_code == 401
+
+
+def test_a_port_for_metrics_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = run_here("serve", "--port", str(free_port()), BRAINS_METRICS_PORT=port, BRAINS_DATA_DIR=str(tmp_path))
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith(
+        f"Port {port} cannot be listened on: choose another with BRAINS_METRICS_PORT."
+    )

@@ -15,6 +15,7 @@ import structlog
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.json_text import parse_json
+from gateway.operations.observer import Observer
 from gateway.operations.table import JsonObject, Op, Probe
 from gateway.upstream.detect.refusal import from_refusal, problem_of
 from gateway.upstream.detect.verdict import Fingerprint, Verdict, fingerprint, names_no_route
@@ -40,8 +41,14 @@ class Detector:
     """Finds out once, for everyone who waits, and keeps what it found until it proves wrong."""
 
     def __init__(
-        self, dialects: Sequence[Dialect], probe: Prober, *, clock: Callable[[], float] = time.monotonic
+        self,
+        dialects: Sequence[Dialect],
+        probe: Prober,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer or Observer()
         self._dialects = dialects
         self._probe = probe
         self._clock = clock
@@ -84,7 +91,7 @@ class Detector:
         if route.name not in verdict.present:
             if verdict.blurred and not await self._has_brain(call, verdict):
                 raise GatewayError("no_brain")
-            verdict.lose(route.name)
+            self._lose(verdict, route)
             return verdict
         if verdict.blurred and self._clock() - verdict.since < _FRESH_SECONDS:
             raise GatewayError("no_brain")
@@ -94,10 +101,14 @@ class Detector:
         if now.blurred and route.name in now.present:
             raise GatewayError("no_brain")
         if now is verdict:
-            now.lose(route.name)
+            self._lose(now, route)
         # Seen again, and used in vain: servers that disagree. If the next use is in vain too, it is lost.
         now.present -= {route.name}
         return now
+
+    def _lose(self, verdict: Verdict, route: Route) -> None:
+        verdict.lose(route.name)
+        self._observer.lacks(len(verdict.absent))
 
     async def _has_brain(self, call: Call, verdict: Verdict) -> bool:
         """Whether a route that other brains have is there for the brain of this call, as far as can be told."""
@@ -126,10 +137,14 @@ class Detector:
 
     def _end(self, running: "asyncio.Future[Verdict]") -> None:
         self._running = None
+        if not running.cancelled() and running.exception() is not None:
+            self._observer.detected(None)
         if running.cancelled() or (len(self._dialects) == 1 and running.exception() is not None):
             return
         if running.exception() is None:
             self.known = running.result()
+            self._observer.detected(self.known.dialect.name)
+            self._observer.lacks(len(self.known.absent))
             if len(self._dialects) == 1:
                 self.known.until = float("inf")
         elif self.known is not None:

@@ -236,7 +236,6 @@ def test_nobody_gets_past_the_door(gateway: Guarded, era: Era, path: str) -> Non
         "/messages",
         "/docs",
         "/openapi.json",
-        "/metrics",
         "/authorize",
         "/token",
         "/register",

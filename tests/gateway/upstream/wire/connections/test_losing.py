@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from gateway.upstream.retry import NOT_SENT
+from gateway.upstream.exchange import NOT_SENT
 from gateway.upstream.wire import connections
 from gateway.upstream.wire.transport import pooled_client
 from tests.gateway.upstream.wire.connections.peer import CHUNKED, Exchange, Peer, answer, chunk, peering

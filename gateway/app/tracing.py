@@ -1,0 +1,212 @@
+"""Traces: a span for each call, for each chain that it runs, and for each request to the platform.
+
+They are on if the standard variables of OpenTelemetry name a collector, or if somebody has set up OpenTelemetry before
+us. No span has content in it, or the message of an exception.
+"""
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from contextvars import Token
+from typing import Any, Final, NamedTuple
+
+import structlog
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import (
+    ProxyTracerProvider,
+    Span,
+    SpanKind,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    get_tracer_provider,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from gateway import __version__
+from gateway.mcp.request import INCOMING, TRACE_CONTEXT
+from gateway.operations.caller import Call
+from gateway.operations.chains import CHAINS, Chain, Step, serve
+from gateway.operations.context import StepContext
+from gateway.operations.errors import Absent, GatewayError
+from gateway.operations.table import Args, JsonObject, Op
+from gateway.upstream.dialects.dialect import Route
+
+log = structlog.get_logger()
+
+_W3C: Final = TraceContextTextMapPropagator()
+_NAMES: Final = {id(chain): name for name, chain in CHAINS.items()}
+_HASH_LENGTH: Final = 16
+_CLOSE_SECONDS: Final = 3.0
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+class Begun(NamedTuple):
+    """A span that is the current one, until it ends."""
+
+    span: Span
+    token: Token[Context]
+
+    @property
+    def trace(self) -> bytes | None:
+        """The id of the trace that it belongs to, if that is collected."""
+        known = self.span.get_span_context()
+        return known.trace_id.to_bytes(16) if known.trace_flags.sampled else None
+
+
+class Tracing:
+    """Makes spans. Below a call that is not sampled none is made, but the platform is told that it is not."""
+
+    def __init__(self, provider: Any, *, is_ours: bool) -> None:
+        self._provider, self._is_ours = provider, is_ours
+        self._tracer: Tracer = provider.get_tracer("brains-gateway", __version__)
+
+    def close(self) -> None:
+        """Send what is left, as far as the collector takes it soon."""
+        if self._is_ours:
+            closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+            closing.start()
+            closing.join(_CLOSE_SECONDS)
+
+    def begin_call(self, name: str) -> Begun:
+        return self._begin(name, SpanKind.SERVER, _told_by_client())
+
+    def end_call(self, begun: Begun, call: Call, surface: str, tool: str, outcome: str) -> bytes | None:
+        """Ends the span of a call. Returns its trace, if that is collected."""
+        span = begun.span
+        detach(begun.token)
+        if not span.is_recording():
+            return None
+        span.set_attributes(
+            {
+                "mcp.method.name": "tools/call",
+                "gen_ai.tool.name": tool,
+                "brains.surface": surface,
+                "brains.outcome": outcome,
+                "brains.request_id": call.request_id,
+                **({} if call.brain is None else {"brains.brain_hash": _hash(call.brain)}),
+                **({} if call.route is None else {"brains.route": call.route}),
+            }
+        )
+        _end(span, None if outcome in {"ok", "cancelled"} else outcome)
+        return begun.trace
+
+    async def serve(self, chain: Chain, args: Args, context: StepContext) -> tuple[JsonObject, Step]:
+        """Runs a chain, with a span that says by which step it was served."""
+        if not get_current_span().is_recording():
+            return await serve(chain, args, context)
+        begun = self._begin(f"chain {_NAMES.get(id(chain), 'unnamed')}", SpanKind.INTERNAL)
+        failure: str | None = "cancelled"
+        try:
+            answer, step = await serve(chain, args, context)
+            begun.span.set_attributes({"brains.step": step.via.value, "brains.how": step.how})
+            failure = None
+            return answer, step
+        except (GatewayError, Absent) as error:
+            failure = error.code if isinstance(error, GatewayError) else "not_implemented"
+            raise
+        finally:
+            detach(begun.token)
+            begun.span.set_attribute("brains.outcome", failure or "ok")
+            _end(begun.span, failure)
+
+    def begin_request(self, op: Op, route: Route) -> Begun | None:
+        """None where no span is to be made."""
+        if not get_current_span().is_recording():
+            return None
+        begun = self._begin(route.name, SpanKind.CLIENT)
+        begun.span.set_attributes(
+            {"http.request.method": route.method, "url.template": route.path, "brains.operation": op.value}
+        )
+        return begun
+
+    def answer_request(self, begun: Begun, outcome: str, status: int | None) -> None:
+        """An answer is there, or began; or none came."""
+        detach(begun.token)
+        begun.span.set_attribute("brains.outcome", outcome)
+        if status is not None:
+            begun.span.set_attribute("http.response.status_code", status)
+
+    def end_request(self, begun: Begun, outcome: str) -> None:
+        _end(begun.span, None if outcome in {"2xx", "3xx"} else outcome)
+
+    def headers(self) -> Mapping[str, str]:
+        """What tells the platform which trace a request belongs to."""
+        carrier: dict[str, str] = {}
+        _W3C.inject(carrier)
+        return carrier
+
+    def _begin(self, name: str, kind: SpanKind, parent: Context | None = None) -> Begun:
+        span = self._tracer.start_span(name, parent, kind, record_exception=False, set_status_on_exception=False)
+        return Begun(span, attach(set_span_in_context(span, parent)))
+
+
+def tracing_of_environment() -> Tracing | None:
+    """What the standard variables ask for; None where they ask for nothing that can be done, which is told."""
+    provider = get_tracer_provider()
+    if not isinstance(provider, ProxyTracerProvider):
+        return Tracing(provider, is_ours=False)
+    if not _are_wanted(os.environ):
+        return None
+    if (protocol := _first(_PROTOCOLS)) not in {None, "http/protobuf"}:
+        reason = f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: traces are sent by http/protobuf alone."
+        log.warning("traces.off", reason=reason)
+        return None
+    try:
+        return Tracing(_provider(), is_ours=True)
+    except ImportError:
+        reason = "What sends traces is not installed: pip install 'brains-gateway[otel]'."
+        log.warning("traces.off", reason=reason)
+        return None
+
+
+def _are_wanted(environment: Mapping[str, str]) -> bool:
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    return exporter == "otlp" or (not exporter and _first(_ENDPOINTS) is not None)
+
+
+def _first(names: tuple[str, ...]) -> str | None:
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+
+
+def _provider() -> Any:
+    # Imported when used: few have it.
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    about = {"service.version": __version__, **({} if named else {"service.name": "brains-gateway"})}
+    # The sampler is the one that the environment asks for.
+    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def _told_by_client() -> Context | None:
+    """The trace that a client says its call belongs to: of the call, or else of the request that it came in."""
+    incoming = INCOMING.get(None)
+    if incoming is None:
+        return None
+    for said in (incoming.meta, {} if incoming.http is None else incoming.http.headers):
+        if isinstance(said.get("traceparent"), str):
+            carrier = {name: value for name in TRACE_CONTEXT if isinstance(value := said.get(name), str)}
+            return _W3C.extract(carrier)
+    return None
+
+
+def _end(span: Span, failure: str | None) -> None:
+    if failure is not None:
+        span.set_attribute("error.type", failure)
+        span.set_status(StatusCode.ERROR)
+    span.end()
+
+
+def _hash(brain: str) -> str:
+    return hashlib.sha256(brain.encode()).hexdigest()[:_HASH_LENGTH]

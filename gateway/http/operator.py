@@ -1,0 +1,31 @@
+"""Who is told more than everybody is: the operator."""
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope
+
+_LOOPBACK: Final = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who is told the details: whoever brings this token, or every program of this machine."""
+
+    token: str | None = None
+    is_anybody_here: bool = False
+
+    def is_asking(self, scope: Scope) -> bool:
+        if self.is_anybody_here and _is_from_here(scope):
+            return True
+        wanted = b"" if self.token is None else b"Bearer " + self.token.encode()
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return bool(wanted) and len(given) == 1 and hmac.compare_digest(given[0], wanted)
+
+
+def _is_from_here(scope: Scope) -> bool:
+    """Whether no web page asks: one may have a name of its own for this machine, and would send it as the host."""
+    names = [header for header in scope["headers"] if header[0] in {b"host", b"origin"}]
+    return len(names) == 1 and names[0][0] == b"host" and _LOOPBACK.fullmatch(names[0][1]) is not None

@@ -1,0 +1,125 @@
+"""The way to a platform where somebody observes it: each request is told, as it begins and as it ends."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol
+
+import httpx
+
+from gateway.operations.caller import Call
+from gateway.operations.errors import GatewayError
+from gateway.operations.table import Args, JsonObject, Op
+from gateway.upstream.credentials import Credentials, Endpoint
+from gateway.upstream.deadlines import Deadlines
+from gateway.upstream.dialects.dialect import Route
+from gateway.upstream.exchange import NOT_SENT, Exchange, Heard
+
+
+class ObservedRequest(Protocol):
+    """One request."""
+
+    def answer(self, outcome: str, heard: Heard | None) -> None:
+        """It has ended: with an answer, of which a stream has only begun, or without."""
+
+    def receive(self, size: int) -> None:
+        """More of a stream came."""
+
+    def say(self, pieces: int) -> None:
+        """So many pieces of an answer came together."""
+
+    def close(self) -> None:
+        """A stream has ended, or nobody reads on."""
+
+
+class RequestObserver(Protocol):
+    """Is told of every request to the platform."""
+
+    def begin(self, call: Call, op: Op, route: Route) -> ObservedRequest:
+        """A request is about to be sent."""
+
+    def headers(self) -> Mapping[str, str]:
+        """What the platform is told of the trace that a request belongs to."""
+
+
+class ObservedExchange(Exchange):
+    """Sends as `Exchange` does, and tells the observer."""
+
+    def __init__(
+        self,
+        observer: RequestObserver,
+        endpoint: Callable[[], Awaitable[Endpoint]],
+        deadlines: Deadlines,
+        credentials: Credentials | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(endpoint, deadlines, credentials, http)
+        self._observer = observer
+
+    async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
+        request = self._observer.begin(call, op, route)
+        # By whoever waited: the caller left, or the time of the call is up.
+        outcome, heard = "given_up", None
+        try:
+            heard = await super().send(call, op, route, args)
+            outcome = _class_of(heard.response.status_code)
+        except (httpx.HTTPError, GatewayError) as error:
+            outcome = _failure(error)
+            raise
+        finally:
+            request.answer(outcome, heard)
+        if heard.is_open:
+            heard.response.stream = _Stream(heard.response, request)
+        return heard
+
+    def frames(self, heard: Heard) -> AsyncGenerator[list[JsonObject], None]:
+        return _count_pieces(super().frames(heard), heard)
+
+    def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
+        return {**super()._headers(endpoint, call), **self._observer.headers()}
+
+
+class _Stream(httpx.AsyncByteStream):
+    """An answer that streams, as it came."""
+
+    def __init__(self, response: httpx.Response, request: ObservedRequest) -> None:
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        self._stream, self.request = response.stream, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            self.request.receive(len(part))
+            yield part
+            # Else it would be held while the platform thinks.
+            del part
+
+    async def aclose(self) -> None:
+        try:
+            await self._stream.aclose()
+        finally:
+            self.request.close()
+
+
+async def _count_pieces(
+    frames: AsyncGenerator[list[JsonObject], None], heard: Heard
+) -> AsyncGenerator[list[JsonObject], None]:
+    stream = heard.response.stream
+    assert isinstance(stream, _Stream)
+    try:
+        async for together in frames:
+            if pieces := sum(frame["type"] == "answer_delta" for frame in together):
+                stream.request.say(pieces)
+            yield together
+            del together
+    finally:
+        await frames.aclose()
+
+
+def _class_of(status: int) -> str:
+    return "429" if status == 429 else f"{status // 100}xx" if 200 <= status < 600 else "other"
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, NOT_SENT):
+        return "unreachable"
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    return "cut_off" if isinstance(error, httpx.HTTPError) else "too_large"

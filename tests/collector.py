@@ -1,0 +1,86 @@
+"""A collector of traces: it takes what is sent by OTLP over HTTP, and reads it."""
+
+import gzip
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.types import Receive, Scope, Send
+
+from tests.served import listening
+
+
+@dataclass(frozen=True)
+class Span:
+    """One span, as it came."""
+
+    name: str
+    kind: int
+    trace: str
+    id: str
+    parent: str
+    attributes: dict[str, Any]
+    failed: bool
+    events: tuple[str, ...]
+
+
+class Collector:
+    """Keeps every span."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.resources: list[dict[str, Any]] = []
+        self.raw = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            while (told := (await receive())["type"]) != "lifespan.shutdown":
+                await send({"type": f"{told}.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        assert (scope["method"], scope["path"]) == ("POST", "/v1/traces")
+        packed = dict(scope["headers"]).get(b"content-encoding") == b"gzip"
+        self._read(gzip.decompress(body) if packed else body)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def _read(self, body: bytes) -> None:
+        self.raw += body
+        for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.resources.append(_plain(of_resource.resource.attributes))
+            self.spans += [
+                Span(
+                    span.name,
+                    span.kind,
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    _plain(span.attributes),
+                    span.status.code == 2,
+                    tuple(event.name for event in span.events),
+                )
+                for of_scope in of_resource.scope_spans
+                for span in of_scope.spans
+            ]
+
+
+def _plain(attributes: Any) -> dict[str, Any]:
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in attributes}
+
+
+@contextmanager
+def collecting(**variables: str) -> Iterator[Collector]:
+    """While the standard variables name this collector, and these besides. Spans are there once a gateway has ended."""
+    collector = Collector()
+    with listening(collector) as url:
+        named = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, **variables}
+        with mock.patch.dict(os.environ, named):
+            yield collector
