@@ -9,9 +9,10 @@ from gateway.app.database_file import scrub
 from gateway.app.gateway import Gateway
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
-from gateway.config import token_file
+from gateway.config import token_file, user_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.config.unsafe_settings import check_local
+from gateway.http.auth.login.inbound import principal_of_user
 from gateway.http.auth.tokens import principal_of
 from gateway.operations.caller import LOCAL, Call, Caller, Principal
 from gateway.operations.table import JsonObject
@@ -71,6 +72,8 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
         return LOCAL
     if settings.auth == "jwt":
         return Principal(issuer=str(settings.auth_issuer), subject=whose)
+    if settings.auth == "password":
+        return _user(settings, whose)
     path = settings.tokens_path
     records = token_file.parse(path.read_bytes()) if path.exists() else []
     found = next((record for record in records if whose in (record.id, record.subject)), None)
@@ -79,6 +82,14 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
     principal = principal_of(found)
     # The command names the brain, as a URL would.
     return Principal(**{name: getattr(principal, name) for name in _KEPT}, brain=principal.brain)
+
+
+def _user(settings: Settings, whose: str) -> Principal:
+    users = user_file.parse(settings.users_path.read_bytes()) if settings.users_path.exists() else []
+    found = next((user for user in users if whose in (user.name, user.subject)), None)
+    if found is None:
+        raise BadSetting(f"--as {whose} is neither the name nor the subject of a user: brains-gateway user list.")
+    return principal_of_user(found)
 
 
 _KEPT = ("issuer", "subject", "client", "org", "projects", "scopes")

@@ -53,6 +53,7 @@ from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
 if TYPE_CHECKING:
+    from gateway.app.login import Login
     from gateway.app.redis_buckets import RedisBuckets
 
 log = structlog.get_logger()
@@ -69,6 +70,7 @@ class Gateway:
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
         self._provider: httpx.AsyncClient | None = None
+        self._login: Login | None = None
         token = settings.upstream_token
         self._platform = (
             Endpoint(settings.upstream_url, token.get_secret_value() if token else None)
@@ -160,7 +162,12 @@ class Gateway:
         """Who may call over HTTP."""
         if self._settings.auth == "jwt":
             self._provider = pooled_client()
-        self._inbound = _inbound(self._settings, self._provider)
+        if self._settings.auth == "password":
+            # Imported when used: few have a login of their own.
+            from gateway.app.login import login_of
+
+            self._login = login_of(self._settings, self._fetch, self._buckets)
+        self._inbound = self._login.inbound if self._login else _inbound(self._settings, self._provider)
         passes_on = isinstance(self._inbound, AnyToken)
         return Door(
             self._inbound,
@@ -170,6 +177,7 @@ class Gateway:
             ready=self._ready,
             operator=_operator(self._settings),
             keys=self._keys.published if self._keys else None,
+            login=self._login.server.over if self._login else None,
         )
 
     async def _ready(self, with_details: bool) -> Ready:
@@ -231,6 +239,8 @@ class Gateway:
             await self._upstream.close()
             if self._provider is not None:
                 await self._provider.aclose()
+            if self._login is not None:
+                await self._login.close()
             await asyncio.to_thread(self._stop_embedded)
 
     async def _endpoint(self) -> Endpoint:
@@ -278,10 +288,10 @@ def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | No
 
 
 def _resource(settings: Settings) -> Resource | None:
-    if settings.auth != "jwt":
+    if settings.auth not in {"jwt", "password"}:
         return None
-    login = f"brains:{settings.login_scope}"
-    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url), login)
+    issuer = settings.auth_issuer if settings.auth == "jwt" else settings.public_url
+    return Resource(settings.audience, str(issuer), str(settings.public_url), f"brains:{settings.login_scope}")
 
 
 def _operator(settings: Settings) -> Operator:

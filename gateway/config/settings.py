@@ -35,13 +35,8 @@ class BadSetting(Exception):
     """A setting that cannot work, in one sentence that names it and says what to do."""
 
 
-def _also(*aliases: str) -> Any:
-    """The names agents already have in their environment, besides our own."""
-    return AliasChoices(*aliases)
-
-
 class Settings(BaseSettings):
-    """One frozen object; only the composition root sees it."""
+    """One frozen object; only the composition root sees it. Aliases are names that agents already have set."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
@@ -49,12 +44,12 @@ class Settings(BaseSettings):
 
     upstream_url: RootUrl | None = Field(
         None,
-        validation_alias=_also("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
+        validation_alias=AliasChoices("BRAINS_UPSTREAM_URL", "JB_ENDPOINT"),
         description="Root of the platform's API, without `/v1`. Unset: the embedded brain.",
     )
     upstream_token: HeaderWord | None = Field(
         None,
-        validation_alias=_also("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
+        validation_alias=AliasChoices("BRAINS_UPSTREAM_TOKEN", "JB_TOKEN"),
         description="Bearer token sent to the platform.",
     )
     dialect: Literal["auto", "platform", "daemon", "memoai"] = Field(
@@ -105,7 +100,7 @@ class Settings(BaseSettings):
     )
     default_brain: BrainRef | None = Field(
         None,
-        validation_alias=_also("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
+        validation_alias=AliasChoices("JBMCP_DEFAULT_BRAIN", "JB_BRAIN", "BRAINS_DEFAULT_BRAIN"),
         description="Brain used when a call names none. Unset: the first one listed.",
     )
     actor: str = Field(
@@ -116,7 +111,7 @@ class Settings(BaseSettings):
     )
     project: Project | None = Field(
         None,
-        validation_alias=_also("BRAINS_PROJECT", "MEMOAI_PROJECT"),
+        validation_alias=AliasChoices("BRAINS_PROJECT", "MEMOAI_PROJECT"),
         description="Project of calls that name none, where there is one tenant.",
     )
     read_only: bool = Field(
@@ -162,13 +157,21 @@ class Settings(BaseSettings):
         description="Bearer token of the operator, who is told the details of `/readyz` with it. Where nobody but this "
         "machine is served, none is needed.",
     )
-    auth: Literal["none", "tokens", "jwt"] | None = Field(
+    auth: Literal["none", "tokens", "jwt", "password"] | None = Field(
         None,
         description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
-        "(access tokens of an OAuth provider). Unset: `none`, or the one `BRAINS_TOKEN`.",
+        "(access tokens of an OAuth provider), `password` (whoever logs in here: `brains-gateway user`). Unset: "
+        "`none`, or the one `BRAINS_TOKEN`.",
     )
     tokens_file: HomePath | None = Field(
         None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
+    )
+    users_file: HomePath | None = Field(
+        None, description="Where `brains-gateway user` keeps users. Unset: `users.json` in the data directory."
+    )
+    login_keys_file: HomePath | None = Field(
+        None,
+        description="Keys of logins, as in `BRAINS_STATE_KEYS_FILE`. Unset: `login-keys`, made in the data directory.",
     )
     auth_issuer: Url | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
     auth_audience: str | None = Field(
@@ -218,7 +221,7 @@ class Settings(BaseSettings):
     )
     calls_per_second: Annotated[float, Field(gt=0, le=1e6)] = Field(
         50,
-        description="Requests a second of one caller. This and the next four hold with `tokens` and `jwt`.",
+        description="Requests a second of one caller. This and the next four hold where callers are told apart.",
     )
     calls_at_once: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Calls under way for one caller.")
     asks_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(8, description="Answers under way for one caller.")
@@ -355,24 +358,21 @@ class Settings(BaseSettings):
         return self.tokens_file or self.data_dir / "tokens.json"
 
     @property
+    def users_path(self) -> Path:
+        return self.users_file or self.data_dir / "users.json"
+
+    @property
+    def login_keys_path(self) -> Path:
+        return self.login_keys_file or self.data_dir / "login-keys"
+
+    @property
     def audience(self) -> str:
         return self.auth_audience or f"{self.public_url}/mcp"
 
     @property
-    def ignored(self) -> list[str]:
-        """The settings that have no effect, because they are for the embedded brain and a platform is set."""
-        embedded = {
-            "BRAINS_EMBED_URL": self.embed_url,
-            "BRAINS_LLM_URL": self.llm_url,
-            "BRAINS_QUOTA_NOTES": self.quota_notes,
-            "BRAINS_QUOTA_BYTES": self.quota_bytes,
-        }
-        return [name for name, value in embedded.items() if value is not None and self.upstream_url is not None]
-
-    @property
     def tells_callers_apart(self) -> bool:
         """Whether a token says who calls: more than that somebody may."""
-        return self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
+        return self.auth in {"tokens", "jwt", "password"} or self.upstream_auth == "passthrough"
 
     @property
     def is_shared(self) -> bool:

@@ -65,6 +65,8 @@ class Door:
     """Who is told more than that."""
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
+    login: Callable[[ASGIApp], ASGIApp] | None = None
+    """Answers at the paths of a login of our own, if there is one, and passes all else on."""
 
 
 def endpoint(
@@ -104,6 +106,8 @@ def endpoint(
         needs_token=door.needs_token,
         recheck_seconds=door.recheck_seconds,
     )
+    if door.login is not None:
+        app = door.login(app)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     app = Public(app, door.ready, door.resource, door.keys, door.operator)
