@@ -80,9 +80,9 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def listening(app: ASGIApp) -> Iterator[str]:
-    """The application under uvicorn, in a thread, until the block ends."""
-    bound = socket.create_server(("127.0.0.1", 0))
+def listening(app: ASGIApp, bound: socket.socket | None = None) -> Iterator[str]:
+    """The application under uvicorn, in a thread, until the block ends; on a port that was had before, if need be."""
+    bound = bound or socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, http=Connection, lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=2
     )

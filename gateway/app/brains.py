@@ -6,6 +6,7 @@ from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
 from gateway.config.token_file import Record
 from gateway.config.unsafe_settings import check_local
+from gateway.config.user_file import User
 from gateway.operations.caller import Call, Caller
 
 _CONNECT_SECONDS, _READ_SECONDS = 3.0, 10.0
@@ -27,8 +28,8 @@ def embedded_brains(settings: Settings) -> list[tuple[str, str]]:
         store.close()
 
 
-def brains_for(settings: Settings, record: Record) -> list[tuple[str, str]]:
-    """Slug and id of each brain that whoever has this token would be shown.
+def brains_for(settings: Settings, whose: Record | User) -> list[tuple[str, str]]:
+    """Slug and id of each brain that whoever has this token, or this user, would be shown.
 
     Raises:
         BadSetting: the platform cannot be asked.
@@ -38,12 +39,13 @@ def brains_for(settings: Settings, record: Record) -> list[tuple[str, str]]:
     if settings.upstream_url is None:
         return embedded_brains(settings)
     check_local(settings)
-    return asyncio.run(_listed(settings, record))
+    return asyncio.run(_listed(settings, whose))
 
 
-async def _listed(settings: Settings, record: Record) -> list[tuple[str, str]]:
+async def _listed(settings: Settings, whose: Record | User) -> list[tuple[str, str]]:
     # Imported when used: it takes longer than all else that the command does.
     from gateway.app.gateway import Gateway
+    from gateway.http.auth.login.inbound import principal_of_user
     from gateway.http.auth.tokens import principal_of
 
     patience = {
@@ -51,7 +53,7 @@ async def _listed(settings: Settings, record: Record) -> list[tuple[str, str]]:
         "read_seconds": min(settings.read_seconds, _READ_SECONDS),
     }
     gateway = Gateway(settings.model_copy(update=patience), roots=None)
-    principal = principal_of(record)
+    principal = principal_of_user(whose) if isinstance(whose, User) else principal_of(whose)
     async with gateway.running():
         items = (await gateway.brain.list_brains(Call(Caller(principal.partition, principal=principal))))["items"]
     return [(str(brain.get("slug")), str(brain.get("id"))) for brain in items]

@@ -160,6 +160,8 @@ def _secret_files(settings: Settings) -> dict[str, Path]:
         "BRAINS_SIGNING_KEYS_FILE": settings.signing_keys_file,
         "BRAINS_INTERNAL_KEY_FILE": settings.internal_key_file,
         "BRAINS_STATE_KEYS_FILE": settings.state_keys_file,
+        "BRAINS_USERS_FILE": settings.users_path,
+        "BRAINS_LOGIN_KEYS_FILE": settings.login_keys_path,
     }
     return {name: path for name, path in files.items() if path is not None}
 

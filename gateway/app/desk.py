@@ -2,16 +2,17 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.app.database_file import rewrite, scrub
 from gateway.app.gateway import Gateway, naming_of
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
-from gateway.config import token_file
+from gateway.config import token_file, user_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.config.unsafe_settings import check_local
+from gateway.http.auth.login.inbound import principal_of_user
 from gateway.http.auth.tokens import principal_of
 from gateway.operations.caller import LOCAL, Call, Caller, Principal
 from gateway.operations.table import JsonObject
@@ -84,6 +85,8 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
         return LOCAL
     if settings.auth == "jwt":
         return Principal(issuer=str(settings.auth_issuer), subject=whose, known_as=naming_of(settings)(whose))
+    if settings.auth == "password":
+        return _user(settings, whose)
     found = next((record for record in _records(settings) if whose in (record.id, record.subject)), None)
     if found is None:
         raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
@@ -103,7 +106,7 @@ def _records(settings: Settings) -> list[token_file.Record]:
 
 def tokens_of(desk: Desk) -> list[token_file.Record]:
     """All tokens of the person at the desk, also those that are over."""
-    if desk.principal is LOCAL or desk.settings.auth == "jwt":
+    if desk.principal is LOCAL or desk.settings.auth in {"jwt", "password"}:
         return []
     return [record for record in _records(desk.settings) if record.subject == desk.principal.subject]
 
@@ -111,6 +114,14 @@ def tokens_of(desk: Desk) -> list[token_file.Record]:
 def principals_of(desk: Desk) -> list[Principal]:
     """The person at the desk with each of their tokens: what was said in a session goes by the token, too."""
     return [_at_terminal(desk.settings, record) for record in tokens_of(desk)] or [desk.principal]
+
+
+def _user(settings: Settings, whose: str) -> Principal:
+    users = user_file.parse(settings.users_path.read_bytes()) if settings.users_path.exists() else []
+    found = next((user for user in users if whose in (user.name, user.subject)), None)
+    if found is None:
+        raise BadSetting(f"--as {whose} is neither the name nor the subject of a user: brains-gateway user list.")
+    return replace(principal_of_user(found), known_as=naming_of(settings)(found.name))
 
 
 _KEPT = ("issuer", "subject", "client", "org", "projects", "scopes", "known_as")

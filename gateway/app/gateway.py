@@ -56,6 +56,7 @@ from gateway.upstream.pipeline import Upstream
 from gateway.upstream.wire.transport import pooled_client
 
 if TYPE_CHECKING:
+    from gateway.app.login import Login
     from gateway.app.observing import Observing
     from gateway.app.redis_buckets import RedisBuckets
 
@@ -77,6 +78,7 @@ class Gateway:
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
         self._provider: httpx.AsyncClient | None = None
+        self._login: Login | None = None
         token = settings.upstream_token
         self._platform = (
             Endpoint(settings.upstream_url, token.get_secret_value() if token else None)
@@ -175,7 +177,12 @@ class Gateway:
         """Who may call over HTTP; and what the operator is shown at `/metrics`, if anything."""
         if self._settings.auth == "jwt":
             self._provider = pooled_client()
-        self._inbound = _inbound(self._settings, self._provider)
+        if self._settings.auth == "password":
+            # Imported when used: few have a login of their own.
+            from gateway.app.login import login_of
+
+            self._login = login_of(self._settings, self._fetch, self._buckets)
+        self._inbound = self._login.inbound if self._login else _inbound(self._settings, self._provider)
         passes_on = isinstance(self._inbound, AnyToken)
         return Door(
             self._inbound,
@@ -186,6 +193,7 @@ class Gateway:
             operator=_operator(self._settings),
             metrics=metrics,
             keys=self._keys.published if self._keys else None,
+            login=self._login.server.over if self._login else None,
         )
 
     async def _ready(self, with_details: bool) -> Ready:
@@ -248,6 +256,8 @@ class Gateway:
             await self._upstream.close()
             if self._provider is not None:
                 await self._provider.aclose()
+            if self._login is not None:
+                await self._login.close()
             await asyncio.to_thread(self._stop_embedded)
             if self._observing is not None:
                 await asyncio.to_thread(self._observing.close)
@@ -303,10 +313,10 @@ def naming_of(settings: Settings) -> Naming:
 
 
 def _resource(settings: Settings) -> Resource | None:
-    if settings.auth != "jwt":
+    if settings.auth not in {"jwt", "password"}:
         return None
-    login = f"brains:{settings.login_scope}"
-    return Resource(settings.audience, str(settings.auth_issuer), str(settings.public_url), login)
+    issuer = settings.auth_issuer if settings.auth == "jwt" else settings.public_url
+    return Resource(settings.audience, str(issuer), str(settings.public_url), f"brains:{settings.login_scope}")
 
 
 def _operator(settings: Settings) -> Operator:

@@ -10,9 +10,10 @@ from gateway.app.capabilities import capabilities
 from gateway.app.database_file import backup_state, trouble_of
 from gateway.app.gateway import Gateway
 from gateway.cli.prepare import local_roots, prepare
-from gateway.config.settings import Settings
+from gateway.config import user_file
+from gateway.config.settings import BadSetting, Settings
 from gateway.config.sources import warnings
-from gateway.config.unsafe_settings import check_local
+from gateway.config.unsafe_settings import check_local, check_serving, ignored
 from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
@@ -36,9 +37,11 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
                 report["doubtful"] = doubtful
             if settings.read_only:
                 report["read_only"] = True
-            if settings.ignored:
-                report["ignored"] = settings.ignored
-            report["problems"] = [*_of_the_file(settings), *report["problems"]]
+            if settings.auth == "password":
+                report["logins"] = _logins(settings)
+            if in_vain := ignored(settings):
+                report["ignored"] = in_vain
+            report["problems"] = [*_of_the_file(settings), *_of_the_door(settings), *report["problems"]]
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
             models = await _models_of(gateway)
@@ -64,6 +67,26 @@ def _of_the_file(settings: Settings) -> list[JsonObject]:
     if overdue is not None:
         problems.append((overdue, "Start the gateway, or look in its log for backup.failed."))
     return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
+
+
+def _logins(settings: Settings) -> str:
+    """Who may log in, and where."""
+    path = settings.users_path
+    try:
+        number = len(user_file.parse(path.read_bytes()))
+    except (OSError, ValueError):
+        return f"nobody: {path} cannot be read"
+    return f"{number} user{'s' * (number != 1)} of {path}, at {settings.public_url or 'nowhere yet'}"
+
+
+def _of_the_door(settings: Settings) -> list[JsonObject]:
+    """Why `serve` would not start, where people log in here."""
+    try:
+        if settings.auth == "password":
+            check_serving(settings)
+    except BadSetting as error:
+        return [{"code": "validation_error", "message": str(error), "remedy": ""}]
+    return []
 
 
 async def _models_of(gateway: Gateway) -> JsonObject | None:
@@ -122,6 +145,7 @@ def report_lines(report: JsonObject, platform: str, files: str, backups: str) ->
         f"Brain      {_brain(report['brain'])}",
         f"Files      {files}",
         *([f"Backups    {backups}"] if backups else []),
+        *([f"Logins     {report['logins']}"] if "logins" in report else []),
         *_models(report.get("models", {})),
         *_ignored(report.get("ignored", [])),
         *(["Writes     none: BRAINS_READ_ONLY is set"] if report.get("read_only") else []),

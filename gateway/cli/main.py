@@ -26,7 +26,7 @@ _FASTMCP_SETTINGS = {
     "FASTMCP_TELEMETRY_MODE": "off",
 }
 # Commands that serve nothing -> the module of each.
-_ADMINISTRATION = {"token": "token", "key": "key", "backup": "backup", "restore": "backup"}
+_ADMINISTRATION = {"token": "token", "user": "user", "key": "key", "backup": "backup", "restore": "backup"}
 _EPILOG = (
     "Settings are environment variables that begin with BRAINS_, or keys of the TOML file that BRAINS_CONFIG names; "
     "docs/settings.md lists them."
@@ -148,6 +148,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     platform.add_argument("--token", type=_token, help="bearer token to require (default: none)")
     platform.add_argument("--data-dir", type=Path, help="where data is kept (default: BRAINS_DATA_DIR)")
     _add_token(commands)
+    _add_user(commands)
     _add_key(commands)
     _add_backup(commands)
     add_commands(commands, _EPILOG)
@@ -173,18 +174,34 @@ def _add_token(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     verbs.add_parser("revoke", help="end a token now").add_argument("id", help="as `token list` shows it")
 
 
+def _add_user(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    user = commands.add_parser("user", help="add, list and remove users for BRAINS_AUTH=password", epilog=_EPILOG)
+    verbs = user.add_subparsers(dest="verb", required=True, metavar="COMMAND")
+    add = verbs.add_parser("add", help="add somebody; the password is asked for, or read from standard input")
+    add.add_argument("name", help="by which they log in")
+    add.add_argument("--brain", help="the one brain they may use (default: every brain of theirs)")
+    _add_who_it_is(add, ["read", "write", "admin"], "write")
+    verbs.add_parser("list", help="all users, without their passwords")
+    for verb, told in (("remove", "take somebody out, and end their logins"), ("password", "change a password")):
+        verbs.add_parser(verb, help=told).add_argument("name", help="as `user list` shows it")
+
+
 def _add_what_a_token_is(verb: argparse.ArgumentParser, scopes: Sequence[str]) -> "argparse._MutuallyExclusiveGroup":
     """The arguments that say what a token is good for. Those that say how long are one of several."""
     verb.add_argument("name", help="what it is for, in a word or two")
     verb.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
-    verb.add_argument("--anyway", action="store_true", help="take it though the platform does not list that brain")
-    verb.add_argument("--scope", choices=scopes, default="read", help="default: read")
-    verb.add_argument("--subject", help="whose it is (default: its name, and its organization)")
-    verb.add_argument("--org", help="organization it acts for")
-    verb.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
+    _add_who_it_is(verb, scopes, "read")
     how_long = verb.add_mutually_exclusive_group()
     how_long.add_argument("--days", type=_days, help="days until it expires (default: never)")
     return how_long
+
+
+def _add_who_it_is(verb: argparse.ArgumentParser, scopes: Sequence[str], scope: str) -> None:
+    verb.add_argument("--anyway", action="store_true", help="take it though the platform does not list that brain")
+    verb.add_argument("--scope", choices=scopes, default=scope, help=f"default: {scope}")
+    verb.add_argument("--subject", help="whose private notes it has (default: the name, and the organization)")
+    verb.add_argument("--org", help="organization it acts for")
+    verb.add_argument("--project", action="append", default=[], help="project it may choose; may be repeated")
 
 
 def _add_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

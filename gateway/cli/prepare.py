@@ -5,7 +5,7 @@ from pathlib import Path
 from gateway.app.startup import check_data_dir
 from gateway.config.settings import Settings
 from gateway.config.sources import warnings
-from gateway.config.unsafe_settings import is_too_wide
+from gateway.config.unsafe_settings import ignored, is_too_wide
 
 
 def check_place(settings: Settings, *, of_command: bool = False) -> None:
@@ -33,9 +33,9 @@ def prepare(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
     check_place(settings)
     warn_of_settings()
-    if settings.ignored:
+    if in_vain := ignored(settings):
         reason = "BRAINS_UPSTREAM_URL is set, and only the embedded brain uses them"
-        structlog.get_logger().warning("settings.ignored", settings=settings.ignored, reason=reason)
+        structlog.get_logger().warning("settings.ignored", settings=in_vain, reason=reason)
 
 
 def warn_of_settings() -> None:

@@ -13,18 +13,15 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from gateway.app import log
-from gateway.app.brains import brains_for
-from gateway.app.startup import CannotStart, say
+from gateway.app.startup import say
+from gateway.cli.given import check_brain, checked
 from gateway.cli.print_table import print_table
 from gateway.config import token_file
 from gateway.config.settings import BadSetting, Settings
 from gateway.operations import audit
 from gateway.operations.errors import GatewayError
-from gateway.operations.names import check_id, is_brain
+from gateway.operations.names import check_id
 
-_NAME_LENGTH: Final = 256
-_BRAINS_NAMED: Final = 10
 _BROUGHT: Final = re.compile(r"(bto_|brt_)([A-Za-z0-9._~+/=-]{16,512})")
 _BROUGHT_LENGTH: Final = 1024
 # What a token must be worth if it is random, and how many different characters a random one has at least.
@@ -98,7 +95,7 @@ def _bits(word: str) -> float:
 def _keep(settings: Settings, record: token_file.Record, arguments: argparse.Namespace) -> token_file.Record:
     """Put a token in the file, unless it is for a brain that is not there or for somebody else."""
     if record.brain is not None and not arguments.anyway:
-        _check_brain(settings, record)
+        check_brain(settings, record)
     with token_file.change(settings.tokens_path) as records:
         if there := next((other for other in records if other.sha256 == record.sha256), None):
             raise BadSetting(f"That token is there already: it is {there.id}, for {there.name}.")
@@ -119,9 +116,9 @@ def _endpoints(record: token_file.Record) -> str:
 
 
 def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
-    now, name, org = datetime.now(UTC), _checked(arguments.name, "name"), arguments.org
+    now, name, org = datetime.now(UTC), checked(arguments.name, "name"), arguments.org
     if org is not None:
-        _checked(org, "--org")
+        checked(org, "--org")
     try:
         brain = None if arguments.brain is None else check_id(arguments.brain, "--brain")
     except GatewayError as error:
@@ -132,7 +129,7 @@ def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
         id=secrets.token_hex(4),
         sha256=sha256,
         name=name,
-        subject=own if arguments.subject is None else _checked(arguments.subject, "--subject"),
+        subject=own if arguments.subject is None else checked(arguments.subject, "--subject"),
         scope=f"brains:{arguments.scope.removesuffix('-only')}",
         brain=brain,
         org=org,
@@ -140,12 +137,6 @@ def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
         created=now,
         expires=arguments.expires if arguments.days is None else now + timedelta(days=arguments.days),
     )
-
-
-def _checked(value: str, option: str) -> str:
-    if not value.strip() or len(value) > _NAME_LENGTH or not value.isprintable():
-        raise BadSetting(f"{option} must be 1 to {_NAME_LENGTH} characters that can be shown.")
-    return value
 
 
 def _check_person(record: token_file.Record, records: Sequence[token_file.Record], *, is_named: bool) -> None:
@@ -172,26 +163,6 @@ def _check_person(record: token_file.Record, records: Sequence[token_file.Record
                 f"There is a token for {record.name} already, {other.id}: choose another name, "
                 f"or, if it is the same person, say --subject {quote(other.subject)}"
             )
-
-
-def _check_brain(settings: Settings, record: token_file.Record) -> None:
-    """That there is the brain that a token is to be bound to. A platform that is down keeps nobody from making one.
-
-    Raises:
-        BadSetting: there is no such brain.
-    """
-    log.configure("error", settings.log_format)
-    try:
-        brains = brains_for(settings, record)
-    except (BadSetting, CannotStart, GatewayError) as error:
-        say(f"Whether there is a brain {record.brain} could not be checked: {getattr(error, 'message', error)}")
-        return
-    if not any(is_brain(str(record.brain), brain_id, slug) for slug, brain_id in brains):
-        there = ", ".join(slug for slug, _ in brains[:_BRAINS_NAMED]) or "none yet"
-        raise BadSetting(
-            f"There is no brain {record.brain}. There are: {there}. "
-            "Create it with memory_create_brain first, or add --anyway."
-        )
 
 
 def revoke_token(path: Path, token_id: str) -> None:

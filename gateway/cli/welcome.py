@@ -91,6 +91,8 @@ def _callers(settings: Settings) -> str:
         return f"with an access token of {settings.auth_issuer} for {settings.audience}{shared}"
     if settings.auth == "tokens":
         return f"with a token of {settings.tokens_path}{shared}"
+    if settings.auth == "password":
+        return f"who log in at {settings.public_url} as a user of {settings.users_path}{shared}"
     return "with the one token of BRAINS_TOKEN" if settings.token else "everybody on this machine"
 
 

@@ -3,9 +3,11 @@
 import math
 import os
 import re
+import secrets
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -95,6 +97,25 @@ def state_keys(body: bytes) -> list[bytes]:
     if not lines or not all(_STATE_KEY.fullmatch(line) for line in lines):
         raise ValueError("not keys of 64 hex digits")
     return [bytes.fromhex(line.decode()) for line in lines]
+
+
+@contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """For whoever changes a file: one process at a time. Its directory is made if need be."""
+    # Only those who change files wait for this import.
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Where the file system has no locks, fail: a lock that lives by its file outlives a process that was killed.
+    with FileLock(path.with_name(path.name + ".lock"), mode=0o600, fallback_to_soft=False):
+        yield
+
+
+def made_key(path: Path) -> None:
+    """Put a first key into a file that is not there yet, whoever else starts at the same moment."""
+    with locked_file(path):
+        if not path.exists():
+            replace_file(path, secrets.token_hex(32).encode() + b"\n")
 
 
 def replace_file(path: Path, body: bytes) -> None:

@@ -103,13 +103,21 @@ class Settings(BrainSettings):
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
         None, description="Port of 127.0.0.1 on which `serve` shows `/metrics`, without a token. Unset: none."
     )
-    auth: Literal["none", "tokens", "jwt"] | None = Field(
+    auth: Literal["none", "tokens", "jwt", "password"] | None = Field(
         None,
         description="Who may call over HTTP: `none` (loopback only), `tokens` (those of `brains-gateway token`), `jwt` "
-        "(access tokens of an OAuth provider). Unset: `none`, or the one `BRAINS_TOKEN`.",
+        "(access tokens of an OAuth provider), `password` (whoever logs in here: `brains-gateway user`). Unset: "
+        "`none`, or the one `BRAINS_TOKEN`.",
     )
     tokens_file: HomePath | None = Field(
         None, description="Where `brains-gateway token` keeps tokens. Unset: `tokens.json` in the data directory."
+    )
+    users_file: HomePath | None = Field(
+        None, description="Where `brains-gateway user` keeps users. Unset: `users.json` in the data directory."
+    )
+    login_keys_file: HomePath | None = Field(
+        None,
+        description="Keys of logins, as in `BRAINS_STATE_KEYS_FILE`. Unset: `login-keys`, made in the data directory.",
     )
     auth_issuer: Url | None = Field(None, description="Issuer of the OAuth provider, for `jwt`.")
     auth_audience: str | None = Field(
@@ -157,7 +165,7 @@ class Settings(BrainSettings):
     )
     calls_per_second: Annotated[float, Field(gt=0, le=1e6)] = Field(
         50,
-        description="Requests a second of one caller. This and the next four hold with `tokens` and `jwt`.",
+        description="Requests a second of one caller. This and the next four hold where callers are told apart.",
     )
     calls_at_once: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Calls under way for one caller.")
     asks_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(8, description="Answers under way for one caller.")
@@ -283,13 +291,21 @@ class Settings(BrainSettings):
         return self.tokens_file or self.data_dir / "tokens.json"
 
     @property
+    def users_path(self) -> Path:
+        return self.users_file or self.data_dir / "users.json"
+
+    @property
+    def login_keys_path(self) -> Path:
+        return self.login_keys_file or self.data_dir / "login-keys"
+
+    @property
     def audience(self) -> str:
         return self.auth_audience or f"{self.public_url}/mcp"
 
     @property
     def tells_callers_apart(self) -> bool:
         """Whether a token says who calls: more than that somebody may."""
-        return self.auth in {"tokens", "jwt"} or self.upstream_auth == "passthrough"
+        return self.auth in {"tokens", "jwt", "password"} or self.upstream_auth == "passthrough"
 
     @property
     def is_shared(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
-from gateway.config.reread_file import replace_file
+from gateway.config.reread_file import locked_file, replace_file
 from gateway.operations import scopes
 
 PREFIX: Final = "bgt_"
@@ -67,12 +67,7 @@ def make_token() -> str:
 @contextmanager
 def change(path: Path) -> Iterator[list[Record]]:
     """The records, to be changed in place; written back whole, for one process at a time, readable by us alone."""
-    # Only the commands change tokens; a gateway that starts need not wait for this import.
-    from filelock import FileLock
-
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Where the file system has no locks, fail: a lock that lives by its file outlives a process that was killed.
-    with FileLock(path.with_name(path.name + ".lock"), mode=0o600, fallback_to_soft=False):
+    with locked_file(path):
         file = _File.model_validate_json(path.read_bytes()) if path.exists() else _File(tokens=[])
         yield file.tokens
         replace_file(path, file.model_dump_json(indent=2, exclude_none=True).encode() + b"\n")

@@ -48,6 +48,17 @@ def check_platform(settings: Settings) -> None:
         )
 
 
+def ignored(settings: Settings) -> list[str]:
+    """The settings that have no effect, because they are for the embedded brain and a platform is set."""
+    embedded = {
+        "BRAINS_EMBED_URL": settings.embed_url,
+        "BRAINS_LLM_URL": settings.llm_url,
+        "BRAINS_QUOTA_NOTES": settings.quota_notes,
+        "BRAINS_QUOTA_BYTES": settings.quota_bytes,
+    }
+    return [name for name, value in embedded.items() if value is not None and settings.upstream_url is not None]
+
+
 def is_too_wide(root: Path) -> bool:
     """Whether it is the whole machine, or holds the home directory, and with it whatever secrets somebody has."""
     real = root.resolve()
@@ -95,6 +106,8 @@ def _inbound(settings: Settings) -> Iterator[str]:
         )
     if settings.auth == "jwt":
         yield from _provider(settings)
+    if settings.auth == "password":
+        yield from _login(settings)
 
 
 def _beyond_loopback(settings: Settings) -> Iterator[str]:
@@ -164,6 +177,26 @@ def _provider(settings: Settings) -> Iterator[str]:
         yield "BRAINS_AUTH_AUDIENCE must be a URI, for example https://brains.example/mcp."
 
 
+def _login(settings: Settings) -> Iterator[str]:
+    if settings.public_url is None:
+        yield "BRAINS_AUTH is password: set BRAINS_PUBLIC_URL to the address callers use, where they log in."
+        return
+    if not _is_safe(settings.public_url):
+        yield "BRAINS_AUTH is password: BRAINS_PUBLIC_URL must begin with https://, unless it is on this machine."
+    if urlsplit(settings.public_url).path:
+        yield "BRAINS_AUTH is password: BRAINS_PUBLIC_URL must have no path, because clients look for the login at /."
+    if settings.auth_audience is not None:
+        yield "BRAINS_AUTH is password: unset BRAINS_AUTH_AUDIENCE, because logins are for this gateway alone."
+    from gateway.config.reread_file import state_keys
+    from gateway.config.user_file import parse_some
+
+    remedy = "Add somebody with: brains-gateway user add"
+    yield from _readable(settings.users_path, "BRAINS_USERS_FILE", parse_some, remedy)
+    if settings.login_keys_file is not None or settings.login_keys_path.exists():
+        remedy = "Put 64 hex digits in it, one key a line"
+        yield from _readable(settings.login_keys_path, "BRAINS_LOGIN_KEYS_FILE", state_keys, remedy)
+
+
 def _outbound(settings: Settings) -> Iterator[str]:
     if settings.upstream_url is None:
         if settings.upstream_auth != "static":
@@ -199,7 +232,7 @@ def _memoai(settings: Settings) -> Iterator[str]:
 
 
 def _passthrough(settings: Settings) -> Iterator[str]:
-    if settings.auth == "tokens" or settings.token is not None:
+    if settings.auth in {"tokens", "password"} or settings.token is not None:
         yield "BRAINS_UPSTREAM_AUTH is passthrough: tokens of this gateway mean nothing to the platform. Use jwt."
     elif settings.auth == "jwt" and settings.upstream_audience != settings.audience:
         yield (

@@ -71,6 +71,8 @@ class Door:
     """What the operator is shown at `/metrics`; None where nothing is."""
     keys: JwkSet | None = None
     """The public halves of those that requests to the platform are signed with."""
+    login: Callable[[ASGIApp], ASGIApp] | None = None
+    """Answers at the paths of a login of our own, if there is one, and passes all else on."""
 
 
 def endpoint(
@@ -110,6 +112,8 @@ def endpoint(
         needs_token=door.needs_token,
         recheck_seconds=door.recheck_seconds,
     )
+    if door.login is not None:
+        app = door.login(app)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     metrics = None if door.metrics is None else Metrics(door.metrics, door.operator)

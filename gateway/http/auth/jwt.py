@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import Key
 
 from gateway.http.auth.inbound import Naming, ProviderDown, Refused
-from gateway.http.auth.keys import ProviderKeys
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
 from gateway.operations.errors import GatewayError
@@ -43,6 +42,14 @@ _PLAIN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 _OF_ID_TOKENS: Final = frozenset({"nonce", "at_hash", "c_hash", "s_hash"})
 
 
+class PublicKeys(Protocol):
+    """The keys that tokens may be signed with."""
+
+    async def named(self, kid: str | None) -> Sequence[Key]:
+        """Those of that name, or all where the token names none. Raises ProviderDown: nobody knows."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a token must say, and where it says who somebody is."""
@@ -56,6 +63,8 @@ class Expected:
     brain_claim: str | None = None
     """Where it says which brain it is bound to. No name is a matter of course: the same claim of a provider may mean
     something else."""
+    issuer_name: str | None = None
+    """The issuer by another name, by which its callers' notes go: one that stays if the issuer's address changes."""
 
 
 class _Times(NamedTuple):
@@ -84,7 +93,7 @@ class JwtInbound:
     def __init__(
         self,
         expected: Expected,
-        keys: ProviderKeys,
+        keys: PublicKeys,
         *,
         keeps_token: bool = False,
         naming: Naming = str,
@@ -183,7 +192,7 @@ class JwtInbound:
         if subject is None:
             raise Refused("no subject")
         return Principal(
-            issuer=self._expected.issuer,
+            issuer=self._expected.issuer_name or self._expected.issuer,
             subject=subject,
             client=_name(claims.get("client_id")) or _name(claims.get("azp")) or "",
             org=self._org(claims),
@@ -214,6 +223,12 @@ class JwtInbound:
             return check_id(_name(_only(claims[claim])) or "", "brain")
         except GatewayError:
             raise Refused("brain") from None
+
+
+def claims_of(token: str) -> Mapping[str, Any]:
+    """What a token says that has been verified already."""
+    part = token.split(".")[1]
+    return dict(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
 
 
 def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

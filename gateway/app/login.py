@@ -1,0 +1,104 @@
+"""The login of our own, put together from what is set."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gateway.app.gateway import naming_of
+from gateway.app.startup import CannotStart
+from gateway.config.reread_file import made_key, state_keys
+from gateway.config.settings import Settings
+from gateway.http.auth.jwt import Expected, JwtInbound
+from gateway.http.auth.login.authorize import Authorize
+from gateway.http.auth.login.clients import Clients, Fetch
+from gateway.http.auth.login.grants import Grants
+from gateway.http.auth.login.inbound import ISSUER, LoginInbound
+from gateway.http.auth.login.keyring import Keyring
+from gateway.http.auth.login.logins import Logins, Revocations
+from gateway.http.auth.login.logins_file import LoginsFile
+from gateway.http.auth.login.server import LoginServer
+from gateway.http.auth.login.throttle import Throttle
+from gateway.http.auth.login.users import Users
+from gateway.ingest.fetch import Fetcher
+from gateway.operations.errors import GatewayError
+
+if TYPE_CHECKING:
+    from gateway.app.redis_buckets import RedisBuckets
+
+_FILE: Final = "logins.sqlite3"
+# Anybody can make us fetch one: callers who ingest pages must not have to wait for that.
+_FETCHES: Final = 2
+_FETCH_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What answers at its paths, what lets callers in, and what both remember."""
+
+    server: LoginServer
+    inbound: LoginInbound
+    logins: Logins
+
+    async def close(self) -> None:
+        await self.logins.close()
+
+
+def login_of(
+    settings: Settings,
+    fetch: Fetcher | None,
+    buckets: "RedisBuckets | None",
+    clock: Callable[[], float] = time.time,
+    ticks: Callable[[], float] = time.monotonic,
+) -> Login:
+    """The clock says what time it is, to all replicas; by the ticks each of them measures.
+
+    Raises: CannotStart.
+    """
+    issuer = str(settings.public_url)
+    try:
+        if settings.login_keys_file is None:
+            made_key(settings.login_keys_path)
+        keyring = Keyring(settings.login_keys_path, issuer, clock)
+        throttle = Throttle(state_keys(settings.login_keys_path.read_bytes())[-1], buckets, ticks)
+        users = Users(settings.users_path, throttle)
+    except (OSError, ValueError):
+        raise CannotStart("The files of users and login keys cannot be read: brains-gateway user list.") from None
+    logins = _logins(settings, clock)
+    revocations = Revocations(logins, ticks)
+    expected = Expected(issuer, settings.audience, brain_claim="brain", issuer_name=ISSUER)
+    tokens = JwtInbound(expected, keyring, naming=naming_of(settings), clock=clock)
+    clients = Clients(keyring, _document_fetch(fetch), ticks)
+    grants = Grants(keyring, users, logins, revocations, issuer=issuer, audience=settings.audience, clock=clock)
+    scope = f"brains:{settings.login_scope}"
+    authorize = Authorize(issuer, clients, users, grants, keyring, throttle, scope)
+    server = LoginServer(issuer, clients, grants, authorize, throttle, tokens)
+    return Login(server, LoginInbound(tokens, keyring, users, revocations), logins)
+
+
+def _logins(settings: Settings, clock: Callable[[], float]) -> Logins:
+    if settings.redis_url is None:
+        return LoginsFile(settings.data_dir / _FILE, clock=clock)
+    # Imported when used: few have it.
+    from gateway.app.redis_logins import RedisLogins
+
+    return RedisLogins(settings.redis_url.get_secret_value(), clock)
+
+
+def _document_fetch(fetch: Fetcher | None) -> Fetch | None:
+    """What gets the documents of clients. It goes where pages may be fetched from, and nowhere else."""
+    if fetch is None:
+        return None
+
+    places = asyncio.Semaphore(_FETCHES)
+
+    async def get(url: str) -> tuple[str, bytes]:
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS), places:
+                page = await fetch(url)
+        except TimeoutError:
+            raise GatewayError("fetch_failed") from None
+        return page.url, page.body
+
+    return get

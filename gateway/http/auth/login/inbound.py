@@ -1,0 +1,50 @@
+"""Access tokens of our own login: those of any provider, and besides of somebody who still is a user, not revoked."""
+
+from gateway.config.user_file import User
+from gateway.http.auth.inbound import Refused
+from gateway.http.auth.jwt import JwtInbound, claims_of
+from gateway.http.auth.login.keyring import Keyring
+from gateway.http.auth.login.logins import Revocations
+from gateway.http.auth.login.users import Users
+from gateway.operations import scopes
+from gateway.operations.caller import Principal
+
+ISSUER = "brains-gateway:users"
+"""By this name private notes go, whatever the address of the gateway is."""
+
+
+class LoginInbound:
+    """Lets in whoever brings an access token that was issued here."""
+
+    tells_apart = True
+
+    def __init__(self, tokens: JwtInbound, keyring: Keyring, users: Users, revocations: Revocations) -> None:
+        self._tokens, self._keyring, self._users, self._revocations = tokens, keyring, users, revocations
+        self.wants = tokens.wants
+
+    async def principal(self, token: str) -> Principal:
+        principal = await self._tokens.principal(token)
+        said = claims_of(token)
+        if self._users.named(str(said.get("user")), str(said.get("version"))) is None:
+            raise Refused("the user is gone or has changed")
+        await self._revocations.check(str(said.get("login")))
+        return principal
+
+    async def problem(self) -> str | None:
+        if not self._users.is_current:
+            return "the file of users cannot be read"
+        if not self._keyring.is_current:
+            return "the file of login keys cannot be read"
+        return await self._revocations.problem()
+
+
+def principal_of_user(user: User) -> Principal:
+    """Whoever that user is, without a program that acts for them."""
+    return Principal(
+        issuer=ISSUER,
+        subject=user.subject,
+        org=user.org,
+        projects=user.projects,
+        scopes=scopes.grant([user.scope]),
+        brain=user.brain,
+    )

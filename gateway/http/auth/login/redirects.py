@@ -1,0 +1,66 @@
+"""Where a client may send a browser back to: said in full beforehand, and compared letter by letter."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+_LENGTH: Final = 1024
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+# Programs that are called by a scheme of their own. Others have a scheme with a dot, as RFC 8252 asks.
+_APPS: Final = frozenset({"cursor", "vscode", "vscode-insiders", "windsurf", "zed"})
+_ASCII: Final = re.compile(r"[!-~]+")
+
+
+def check_redirect(uri: str) -> str:
+    """That a browser may be sent there with a code: by https, to a program on its own machine, or to an app.
+
+    Raises ValueError.
+    """
+    if len(uri) > _LENGTH or not _ASCII.fullmatch(uri) or any(c in uri for c in "\\#<>\"'`{}|^;,"):
+        raise ValueError("must be a plain URL without a fragment")
+    parts = urlsplit(uri)
+    _port = parts.port
+    if "@" in parts.netloc:
+        raise ValueError("must name no user")
+    if parts.scheme in {"http", "https"}:
+        if not parts.hostname or (parts.scheme == "http" and parts.hostname not in _LOOPBACK):
+            raise ValueError("must begin with https://, unless it is on the user's own machine")
+    elif parts.scheme not in _APPS and not re.fullmatch(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)+", parts.scheme):
+        raise ValueError("must be https://, http:// on loopback, or a scheme of an app")
+    return uri
+
+
+def is_registered(uri: str, registered: Sequence[str]) -> bool:
+    """Letter by letter; but the port of a program on the user's own machine is whichever it got (RFC 8252)."""
+    return uri in registered or any(_without_port(uri) == _without_port(known) is not None for known in registered)
+
+
+def _without_port(uri: str) -> SplitResult | None:
+    parts = urlsplit(uri)
+    if parts.scheme != "http" or parts.hostname not in _LOOPBACK:
+        return None
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return parts._replace(netloc=host)
+
+
+def is_on_this_machine(uri: str) -> bool:
+    return _without_port(uri) is not None
+
+
+def target_of(uri: str) -> str:
+    """What a person can judge it by: the host, or the scheme of an app."""
+    parts = urlsplit(uri)
+    return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
+
+
+def form_target_of(uri: str) -> str:
+    """As a source in a Content-Security-Policy: browsers also hold what a form redirects to against it."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
+
+
+def with_answer(uri: str, **answer: str | None) -> str:
+    """The address with what a client is told, behind what it has there itself."""
+    said = urlencode({name: value for name, value in answer.items() if value is not None})
+    return f"{uri}{'&' if '?' in uri else '?'}{said}"

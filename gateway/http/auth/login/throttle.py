@@ -1,0 +1,55 @@
+"""How often somebody may try: by who they say they are, and by where they come from."""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.brain.limits import Bucket, SharedBuckets
+
+# Names are put in so many places. Whoever makes up names gets no place of their own, and takes nobody's away.
+_PLACES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many at once, and then one in so many seconds."""
+
+    what: str
+    at_once: int
+    seconds: float
+
+
+BY_USER: Final = Rate("user", 5, 30.0)
+BY_ADDRESS: Final = Rate("address", 20, 3.0)
+REGISTRATIONS: Final = Rate("register", 20, 30.0)
+DOCUMENTS: Final = Rate("document", 10, 6.0)
+
+
+class Throttle:
+    """Counts tries in buckets, with all other processes where they share some."""
+
+    def __init__(
+        self, secret: bytes, shared: SharedBuckets | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._secret, self._shared, self._clock = secret, shared, clock
+        self._buckets: dict[tuple[str, int], Bucket] = {}
+
+    async def take(self, rate: Rate, who: str, amount: float = 1) -> float:
+        """Zero if they may; else the seconds until they may. A negative amount is put back."""
+        place = self._place(rate, who)
+        if self._shared is not None:
+            wait = await self._shared.take(f"login:{rate.what}:{place}", 1 / rate.seconds, rate.at_once, amount)
+            if wait is not None:
+                return wait
+        now = self._clock()
+        bucket = self._buckets.get((rate.what, place))
+        if bucket is None:
+            bucket = self._buckets[rate.what, place] = Bucket(1 / rate.seconds, rate.at_once, now)
+        return bucket.take(amount, now)
+
+    def _place(self, rate: Rate, who: str) -> int:
+        hashed = hmac.digest(self._secret, f"{rate.what} {who}".encode("utf-8", "replace"), hashlib.sha256)
+        return int.from_bytes(hashed[:4]) % _PLACES
