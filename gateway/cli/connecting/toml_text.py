@@ -32,7 +32,7 @@ def take(text: str, section: str, name: str) -> str:
     place = 0
     while place < len(lines):
         end = _end_of_table(lines, place)
-        if _header(lines[place])[:2] != [section, name]:
+        if _header(lines, place)[:2] != [section, name]:
             kept += lines[place:end]
         elif end == len(lines) and kept and not kept[-1].strip():
             # What it was set apart with goes too.
@@ -43,18 +43,19 @@ def take(text: str, section: str, name: str) -> str:
 
 def _end_of_table(lines: list[str], start: int) -> int:
     """Where the next table begins, with the comments and empty lines that stand before it."""
-    after = next((n for n in range(start + 1, len(lines)) if _header(lines[n])), len(lines))
+    after = next((n for n in range(start + 1, len(lines)) if _header(lines, n)), len(lines))
     while after > start + 1 and (not lines[after - 1].strip() or lines[after - 1].lstrip().startswith("#")):
         after -= 1
     return after
 
 
-def _header(line: str) -> list[str]:
-    """The names in the head of a table; none if it is another line."""
-    if not line.lstrip().startswith("["):
+def _header(lines: list[str], place: int) -> list[str]:
+    """The names in the head of a table; none if it is another line, be it of a text that looks like one."""
+    if not lines[place].lstrip().startswith("["):
         return []
     try:
-        said: Any = tomllib.loads(line)
+        tomllib.loads("".join(lines[:place]).removeprefix("\ufeff"))
+        said: Any = tomllib.loads(lines[place])
     except tomllib.TOMLDecodeError:
         return []
     names = []
