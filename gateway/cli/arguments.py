@@ -1,8 +1,10 @@
-"""The arguments of the commands on what a brain holds."""
+"""The arguments of the commands on what a brain holds, and on the files of clients."""
 
 import argparse
 from pathlib import Path
 from typing import Protocol
+
+from gateway.surfaces.catalog import SURFACES
 
 # Commands on what a brain holds.
 AT_DESK = frozenset(
@@ -115,6 +117,41 @@ def _add_transfers(command: _Command) -> None:
     migrate.add_argument("--from", dest="kind", required=True, choices=["markdown", "mem0", "memory-json"])
     migrate.add_argument("source", type=Path, metavar="PATH", help="a folder of markdown, or a file of JSON")
     migrate.add_argument("--dry-run", action="store_true", help="only say what would be stored, and what would not")
+
+
+def add_connecting(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", epilog: str) -> None:
+    """Add the parsers of the commands on the files of clients."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("clients", nargs="*", type=_client, metavar="CLIENT", help="such as claude-code or cursor")
+    common.add_argument("--all", action="store_true", help="every client that is on this machine")
+    common.add_argument("--surface", choices=list(SURFACES), help="vocabulary of tools (default: memory)")
+    told = "the file of this user, or of the project in this directory (default: user)"
+    common.add_argument("--scope", choices=["user", "project"], default="user", help=told)
+    common.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    common.add_argument("--json", action="store_true", help="for machines")
+    told = "enter the gateway into the settings of clients, and see that it works"
+    connect = commands.add_parser("connect", help=told, description=told, parents=[common], epilog=epilog)
+    connect.add_argument("--print", action="store_true", help="only print what would be written")
+    connect.add_argument("--http", metavar="URL", help="a gateway that runs (default: clients start one themselves)")
+    told = "with --http: the variable in which the client finds its token (default: BRAINS_TOKEN, if that is set)"
+    connect.add_argument("--token-variable", type=_variable, metavar="NAME", help=told)
+    told = "take the gateway out of the settings of clients again"
+    commands.add_parser("disconnect", help=told, description=told, parents=[common], epilog=epilog)
+
+
+def _client(text: str) -> str:
+    # Imported when used: over stdio a client waits.
+    from gateway.cli.connecting.clients import CLIENTS
+
+    if text not in CLIENTS:
+        raise argparse.ArgumentTypeError(f"there is no client {text!r}; there are {', '.join(CLIENTS)}")
+    return text
+
+
+def _variable(text: str) -> str:
+    if not text.isidentifier() or not text.isascii():
+        raise argparse.ArgumentTypeError("a variable is letters, digits and _; the token itself is never given here")
+    return text
 
 
 def _common() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gateway import __version__
-from gateway.cli.arguments import AT_DESK, add_commands
+from gateway.cli.arguments import AT_DESK, add_commands, add_connecting
 from gateway.surfaces.catalog import SURFACES
 
 if TYPE_CHECKING:
@@ -26,7 +26,15 @@ _FASTMCP_SETTINGS = {
     "FASTMCP_TELEMETRY_MODE": "off",
 }
 # Commands that serve nothing -> the module of each.
-_ADMINISTRATION = {"token": "token", "user": "user", "key": "key", "backup": "backup", "restore": "backup"}
+_ADMINISTRATION = {
+    "token": "token",
+    "user": "user",
+    "key": "key",
+    "backup": "backup",
+    "restore": "backup",
+    "connect": "connect",
+    "disconnect": "connect",
+}
 _EPILOG = (
     "Settings are environment variables that begin with BRAINS_, or keys of the TOML file that BRAINS_CONFIG names; "
     "docs/settings.md lists them."
@@ -151,6 +159,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     _add_user(commands)
     _add_key(commands)
     _add_backup(commands)
+    add_connecting(commands, _EPILOG)
     add_commands(commands, _EPILOG)
     completion = commands.add_parser("completion", help="print what makes a shell complete commands and options")
     completion.add_argument("shell", choices=["bash", "zsh", "fish"])

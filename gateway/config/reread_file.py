@@ -118,14 +118,15 @@ def made_key(path: Path) -> None:
             replace_file(path, secrets.token_hex(32).encode() + b"\n")
 
 
-def replace_file(path: Path, body: bytes) -> None:
-    """All of it or nothing, mode 0600: whoever reads meanwhile sees the old file or the new one."""
+def replace_file(path: Path, body: bytes, mode: int = 0o600) -> None:
+    """All of it or nothing: whoever reads meanwhile sees the old file or the new one."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(name, mode)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Connecting clients: which there are, what each is told, and the files that say so."""
