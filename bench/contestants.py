@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from bench import canned
@@ -47,10 +49,16 @@ def platform(workdir: Path) -> AbstractContextManager[Contestant]:
 
 
 def gateway(
-    upstream: Contestant, workdir: Path, workers: int = 1, login: Login | None = None, tree: Path = ROOT
+    upstream: Contestant,
+    workdir: Path,
+    workers: int = 1,
+    login: Login | None = None,
+    tree: Path = ROOT,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> AbstractContextManager[Contestant]:
+    """`more` are settings that it has besides."""
     platform = {"BRAINS_UPSTREAM_URL": upstream.url, "BRAINS_DIALECT": "platform"}
-    env = {**platform, "BRAINS_LOG_FORMAT": "json", **(login.gateway_settings() if login else {})}
+    env = {**platform, "BRAINS_LOG_FORMAT": "json", **(login.gateway_settings() if login else {}), **more}
     return running("gateway", ["gateway", "serve", "--workers", str(workers)], workdir, env=env, tree=tree)
 
 

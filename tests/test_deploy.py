@@ -1,5 +1,6 @@
 """What is in deploy/ speaks of settings and commands that there are, and of a gateway that starts with them."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from gateway import __version__
+from gateway.app.metrics.families import AT_SCRAPE, FAMILIES, sample_names
 from gateway.cli import key
 from gateway.cli.main import main
 from gateway.config.settings import Settings, load
@@ -24,6 +26,28 @@ CHART = DEPLOY / "helm" / "brains-gateway"
 UNIT = (DEPLOY / "systemd" / "brains-gateway.service").read_text(encoding="utf-8")
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 VARIABLES = known_variables(Settings.model_fields)
+
+
+MONITORING = DEPLOY / "monitoring"
+LABELS = {"le", "instance", "version"} | {label for family in FAMILIES for label in family.labels}
+
+
+def queries() -> list[str]:
+    """What the dashboard and the alerts ask Prometheus for."""
+    panels = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+    groups = yaml.safe_load((MONITORING / "rules.yaml").read_text(encoding="utf-8"))["groups"]
+    shown = [target["expr"] for panel in panels for target in panel["targets"]]
+    return [*shown, *(rule["expr"] for group in groups for rule in group["rules"])]
+
+
+def test_dashboard_and_alerts_ask_for_metrics_and_labels_that_there_are() -> None:
+    asked = "\n".join(queries())
+    assert set(re.findall(r"brains_\w+", asked)) <= sample_names()
+    grouped = {label for labels in re.findall(r"by \(([^)]*)\)", asked) for label in labels.split(", ")}
+    assert grouped | set(re.findall(r"(\w+)(?:=~?|!~|!=)\"", asked)) <= LABELS
+    # And every metric is on the dashboard: what nobody looks at need not be counted.
+    shown = (MONITORING / "dashboard.json").read_text(encoding="utf-8")
+    assert [name for name in [*(family.name for family in FAMILIES), *AT_SCRAPE] if name not in shown] == []
 
 
 def services() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -19,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.daemons.real import free_port
 from tests.peers.rollout import CHART, MANIFESTS, ROOT, TOOLS, manifests, ran, rendered
-from tests.served import messages_of, raw_call, serving
+from tests.served import OPERATOR, messages_of, raw_call, serving
 
 DEPLOY = ROOT / "deploy"
 # Parts of the chart that its own values leave out.
@@ -28,6 +29,7 @@ OTHERWISE = {
     "an ingress and no secret": ("--set", "ingress.enabled=true,ingress.className=nginx,existingSecret="),
     "a fixed number of replicas": ("--set", "autoscaling.enabled=false,networkPolicy.enabled=false,replicas=3"),
     "an image by its digest": ("--set", f"image.digest=sha256:{'0' * 64},imagePullSecrets[0].name=pull"),
+    "metrics by annotations": ("--set", "metrics.annotations=true,env.OTEL_SERVICE_NAME=brains"),
     "some nodes": ("--set", "nodeSelector.disk=ssd,tolerations[0].key=a,tolerations[0].operator=Exists"),
 }
 
@@ -47,6 +49,35 @@ def test_what_the_chart_renders_is_what_kubernetes_knows(tmp_path: Path, values:
 
 def test_the_plain_manifests_are_the_chart_with_its_own_values() -> None:
     assert MANIFESTS.read_text(encoding="utf-8") == manifests()
+
+
+def test_the_operator_of_prometheus_is_told_where_metrics_and_their_token_are() -> None:
+    asked = ("--set", "metrics.serviceMonitor.enabled=true")
+    (monitor,) = [made for made in yaml.safe_load_all(rendered(*asked)) if made["kind"] == "ServiceMonitor"]
+    (service,) = [made for made in yaml.safe_load_all(rendered(*asked)) if made["kind"] == "Service"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint == {
+        "port": service["spec"]["ports"][0]["name"],
+        "path": "/metrics",
+        "interval": "30s",
+        "authorization": {"credentials": {"name": "brains-gateway", "key": "metrics-token"}},
+    }
+    assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
+
+
+@pytest.mark.needs_command("promtool")
+def test_prometheus_loads_the_rules() -> None:
+    assert "SUCCESS: 12 rules found" in ran("promtool", "check", "rules", DEPLOY / "monitoring" / "rules.yaml")
+
+
+@pytest.mark.needs_command("promtool")
+def test_prometheus_finds_nothing_wrong_with_the_metrics(tmp_path: Path) -> None:
+    with serving(tmp_path, None, surfaces=("memory",)) as served, httpx.Client(trust_env=False) as http:
+        for tool, arguments in (("memory_remember", {"content": "x"}), ("memory_search", {"query": "x"})):
+            http.post(f"{served.url}/mcp", **raw_call("modern", tool, arguments)).raise_for_status()
+        page = http.get(f"{served.url}/metrics", headers=OPERATOR).raise_for_status().text
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.needs_command("systemd-analyze")

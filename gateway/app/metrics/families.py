@@ -181,3 +181,9 @@ AT_SCRAPE: Final[Mapping[str, str]] = {
     "brains_embedded_chunks": "Chunks of notes in the embedded brain, which searches find.",
     "brains_embedded_vectors": "Vectors in the embedded brain, by which meanings are compared.",
 }
+
+
+def sample_names() -> set[str]:
+    """Every name that a query can ask for."""
+    endings = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+    return {*AT_SCRAPE, *(family.name + ending for family in FAMILIES for ending in endings[family.kind])}

@@ -157,6 +157,17 @@ def test_work_after_an_answer_is_counted(tmp_path: Path) -> None:
     assert seen.sum("brains_background_jobs") == 0
 
 
+def test_every_metric_is_there_from_the_start(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as served:
+        called(served, "memory_search", query="x")
+        seen = scraped(served)
+    named = {line.split()[2] for line in seen.text.splitlines() if line.startswith("# TYPE")}
+    counters = {f"{family.name}_total" for family in of.FAMILIES if family.kind == "counter"}
+    others = {family.name for family in of.FAMILIES if family.kind != "counter"}
+    assert named == counters | others | of.AT_SCRAPE.keys()
+    assert {sample.name for sample in seen.samples} <= of.sample_names()
+
+
 def test_metrics_come_in_two_formats(tmp_path: Path) -> None:
     with serving(tmp_path, None) as served:
         called(served, "memory_search", query="x")
