@@ -8,12 +8,13 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
-from contextvars import Token
+from contextvars import ContextVar, Token
 from typing import Any, Final, NamedTuple
 
 import structlog
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import (
+    INVALID_SPAN_CONTEXT,
     ProxyTracerProvider,
     Span,
     SpanKind,
@@ -44,6 +45,16 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
+# What a call that is not sampled tells the platform.
+_UNSAMPLED: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("unsampled", default=None)
+
+
+class Unsampled(NamedTuple):
+    """A call of which no span is made."""
+
+    token: Token[Mapping[str, str] | None]
+
+
 class Begun(NamedTuple):
     """A span that is the current one, until it ends."""
 
@@ -63,6 +74,7 @@ class Tracing:
     def __init__(self, provider: Any, *, is_ours: bool) -> None:
         self._provider, self._is_ours = provider, is_ours
         self._tracer: Tracer = provider.get_tracer("brains-gateway", __version__)
+        self._ids: Any = provider.id_generator if is_ours else None
 
     def close(self) -> None:
         """Send what is left, as far as the collector takes it soon."""
@@ -71,11 +83,33 @@ class Tracing:
             closing.start()
             closing.join(_CLOSE_SECONDS)
 
-    def begin_call(self, name: str) -> Begun:
-        return self._begin(name, SpanKind.SERVER, _told_by_client())
+    def begin_call(self, name: str) -> Begun | Unsampled:
+        told = _told_by_client()
+        parent = None if told is None else _W3C.extract(told)
+        if self._ids is not None and (dropped := self._dropped(name, parent)) is not None:
+            return Unsampled(_UNSAMPLED.set(dropped))
+        return self._begin(name, SpanKind.SERVER, parent)
 
-    def end_call(self, begun: Begun, call: Call, surface: str, tool: str, outcome: str) -> bytes | None:
+    def _dropped(self, name: str, parent: Context | None) -> Mapping[str, str] | None:
+        """Where a call is not to be sampled, what the platform is told; None for one that is.
+
+        The sampler is asked before a span is made: most are made in vain, and the library takes longer for one than we
+        take for all else that is observed.
+        """
+        above = INVALID_SPAN_CONTEXT if parent is None else get_current_span(parent).get_span_context()
+        trace_id = above.trace_id if above.is_valid else self._ids.choose()
+        asked = self._provider.sampler.should_sample(parent, trace_id, name, SpanKind.SERVER)
+        if asked.decision.is_sampled():
+            return None
+        told = {"traceparent": f"00-{trace_id:032x}-{self._ids.generate_span_id():016x}-00"}
+        # As it was read, never as it came: it is put into a header.
+        return told if not above.trace_state else {**told, "tracestate": above.trace_state.to_header()}
+
+    def end_call(self, begun: Begun | Unsampled, call: Call, surface: str, tool: str, outcome: str) -> bytes | None:
         """Ends the span of a call. Returns its trace, if that is collected."""
+        if isinstance(begun, Unsampled):
+            _UNSAMPLED.reset(begun.token)
+            return None
         span = begun.span
         detach(begun.token)
         if not span.is_recording():
@@ -96,7 +130,7 @@ class Tracing:
 
     async def serve(self, chain: Chain, args: Args, context: StepContext) -> tuple[JsonObject, Step]:
         """Runs a chain, with a span that says by which step it was served."""
-        if not get_current_span().is_recording():
+        if _UNSAMPLED.get() is not None or not get_current_span().is_recording():
             return await serve(chain, args, context)
         begun = self._begin(f"chain {_NAMES.get(id(chain), 'unnamed')}", SpanKind.INTERNAL)
         failure: str | None = "cancelled"
@@ -115,7 +149,7 @@ class Tracing:
 
     def begin_request(self, op: Op, route: Route) -> Begun | None:
         """None where no span is to be made."""
-        if not get_current_span().is_recording():
+        if _UNSAMPLED.get() is not None or not get_current_span().is_recording():
             return None
         begun = self._begin(route.name, SpanKind.CLIENT)
         begun.span.set_attributes(
@@ -135,6 +169,8 @@ class Tracing:
 
     def headers(self) -> Mapping[str, str]:
         """What tells the platform which trace a request belongs to."""
+        if (told := _UNSAMPLED.get()) is not None:
+            return told
         carrier: dict[str, str] = {}
         _W3C.inject(carrier)
         return carrier
@@ -180,24 +216,37 @@ def _provider() -> Any:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     about = {"service.version": __version__, **({} if named else {"service.name": "brains-gateway"})}
+
+    class Ids(RandomIdGenerator):
+        """Gives a trace the id that the sampler was asked about."""
+
+        chosen = 0
+
+        def choose(self) -> int:
+            self.chosen = super().generate_trace_id()
+            return self.chosen
+
+        def generate_trace_id(self) -> int:
+            return self.chosen or super().generate_trace_id()
+
     # The sampler is the one that the environment asks for.
-    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
+    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False, id_generator=Ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 
 
-def _told_by_client() -> Context | None:
+def _told_by_client() -> Mapping[str, str] | None:
     """The trace that a client says its call belongs to: of the call, or else of the request that it came in."""
     incoming = INCOMING.get(None)
     if incoming is None:
         return None
     for said in (incoming.meta, {} if incoming.http is None else incoming.http.headers):
         if isinstance(said.get("traceparent"), str):
-            carrier = {name: value for name in TRACE_CONTEXT if isinstance(value := said.get(name), str)}
-            return _W3C.extract(carrier)
+            return {name: value for name in TRACE_CONTEXT if isinstance(value := said.get(name), str)}
     return None
 
 

@@ -122,6 +122,24 @@ def test_a_trace_that_is_not_sampled_costs_no_span_and_the_platform_is_told_so(t
     assert (version, trace_id, flags) == ("00", TRACE, "00")
 
 
+@pytest.mark.parametrize("traceparent", [SAMPLED, UNSAMPLED])
+@pytest.mark.parametrize("direct", ["on", "off"])
+def test_what_a_client_says_of_its_trace_gets_no_header_in(tmp_path: Path, traceparent: str, direct: str) -> None:
+    heard = Heard()
+    states = ["a=1\r\nx-internal-key: stolen", "a=é", "x" * 5000, 7, {"a": 1}, "good=1"]
+    with (
+        collecting(),
+        listening(heard) as url,
+        serving(tmp_path, None, upstream_url=url, dialect="platform", direct=direct) as served,
+    ):
+        for state in states:
+            called(served, "memory_list_brains", meta={"traceparent": traceparent, "tracestate": state})
+        called(served, "memory_list_brains", meta={"traceparent": "00-1\r\nx-internal-key: stolen-01"})
+    assert len(heard.headers) == len(states) + 1
+    assert not any(b"x-internal-key" in headers for headers in heard.headers)
+    assert [headers.get(b"tracestate") for headers in heard.headers] == [None] * 5 + [b"good=1", None]
+
+
 def test_the_sampler_is_the_one_that_the_environment_asks_for(tmp_path: Path) -> None:
     never = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.0"}
     with collecting(**never) as collector, serving(tmp_path, None) as served:
