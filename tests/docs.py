@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
+from gateway.app.metrics.families import AT_SCRAPE, FAMILIES
 from gateway.config.settings import Settings
 from gateway.config.sources import PREFIX
 from gateway.operations.errors import CATALOGUE
@@ -83,6 +84,20 @@ def routes_table() -> str:
     return "\n".join(rows)
 
 
+def metrics_table() -> str:
+    """Every metric, as it is exported."""
+    rows = ["| Metric | Type | Labels | Meaning |", "|---|---|---|---|"]
+    for family in FAMILIES:
+        name = f"{family.name}_total" if family.kind == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in family.labels) or "–"
+        rows.append(f"| `{name}` | {family.kind} | {labels} | {family.help} |")
+    rows += [
+        f"| `{name}` | gauge | {'`version`' if name.endswith('_info') else '–'} | {said} |"
+        for name, said in AT_SCRAPE.items()
+    ]
+    return "\n".join(rows)
+
+
 WAYS: Final = {
     "production": "every surface, as it is served",
     "fixtures": "the application, with the suite's own tools",
@@ -136,6 +151,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "errors": errors_table,
     "surfaces": surfaces_table,
     "routes": routes_table,
+    "metrics": metrics_table,
     "conformance": conformance_table,
     "contract runs": contract_runs_table,
     "side by side": side_by_side_table,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -285,3 +286,24 @@ def test_a_port_for_metrics_that_is_taken_is_one_sentence(tmp_path: Path) -> Non
     assert ran.stderr.splitlines()[-1].endswith(
         f"Port {port} cannot be listened on: choose another with BRAINS_METRICS_PORT."
     )
+
+
+@pytest.mark.slow
+def test_the_metrics_of_two_replicas_with_two_workers_add_up_to_what_was_sent(tmp_path: Path) -> None:
+    ports, sent = [free_port(), free_port()], 120
+    for n in range(2):
+        (tmp_path / str(n)).mkdir()
+    with (
+        process(tmp_path / "0", "--workers", "2", BRAINS_METRICS_PORT=str(ports[0])) as first,
+        process(tmp_path / "1", "--workers", "2", BRAINS_METRICS_PORT=str(ports[1])) as second,
+    ):
+        call = raw_call("modern", "memory_list_brains", {})
+        with ThreadPoolExecutor(8) as crowd:
+            urls = [(first, second)[n % 2].url for n in range(sent)]
+            answers = list(crowd.map(lambda url: httpx.post(url, **call, timeout=60), urls))
+        assert {answer.status_code for answer in answers} == {200}
+        seen = [Scrape(f"http://127.0.0.1:{port}") for port in ports]
+    body = len(answers[0].request.content)
+    assert [scrape.sum("brains_calls_total", outcome="ok") for scrape in seen] == [sent / 2, sent / 2]
+    assert sum(scrape.sum("brains_call_seconds_count") for scrape in seen) == sent
+    assert sum(scrape.sum("brains_http_received_bytes_total") for scrape in seen) == sent * body
