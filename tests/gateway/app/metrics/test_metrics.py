@@ -9,6 +9,7 @@ import pytest
 from gateway.app.gateway import Gateway
 from gateway.app.metrics import families as of
 from gateway.config.settings import load
+from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import FakeDaemon, Y
 from tests.daemons.real import free_port
 from tests.gateway.app.metrics.scrape import OPEN, Scrape
@@ -192,7 +193,7 @@ def test_without_a_setting_for_it_there_are_no_metrics(tmp_path: Path) -> None:
         assert HTTP.get(f"{served.url}/metrics").status_code == 404
 
 
-@pytest.mark.parametrize("surface", ["memory", "kv", "team", "being", "memo"])
+@pytest.mark.parametrize("surface", SURFACES)
 def test_every_tool_that_is_served_can_be_counted(tmp_path: Path, surface: str) -> None:
     gateway = Gateway(load(data_dir=tmp_path, extra_tools="on"), roots=(tmp_path,))
     served = {body.spec.name for body in gateway.surface(surface).bodies()}
