@@ -20,7 +20,8 @@ class Checks:
 
     def __call__(self, password: str, hashed: str) -> bool:
         self.seen.append(hashed)
-        return is_password(password, hashed)
+        # The decoy takes its time, and here it is known already what comes of it.
+        return hashed != DECOY and is_password(password, hashed)
 
 
 @pytest.fixture
