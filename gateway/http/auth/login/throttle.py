@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.brain.limits import Bucket, SharedBuckets
+from gateway.brain.limits import Bucket, SharedLimits
 
 # Names are put in so many places. Whoever makes up names gets no place of their own, and takes nobody's away.
 _PLACES: Final = 4096
@@ -32,7 +32,7 @@ class Throttle:
     """Counts tries in buckets, with all other processes where they share some."""
 
     def __init__(
-        self, secret: bytes, shared: SharedBuckets | None = None, clock: Callable[[], float] = time.monotonic
+        self, secret: bytes, shared: SharedLimits | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._secret, self._shared, self._clock = secret, shared, clock
         self._buckets: dict[tuple[str, int], Bucket] = {}
