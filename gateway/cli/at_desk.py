@@ -30,6 +30,11 @@ COMMANDS: Final[Mapping[str, Callable[[Desk, argparse.Namespace], Awaitable[None
     "migrate": transfer.migrate,
     "who": who.who,
 }
+# What a message tells an agent to call -> what a person types.
+_TYPED: Final = {
+    "Call memory_list_brains": "Type `brains-gateway brains`",
+    "memory_create_brain": "`brains-gateway brains create NAME`",
+}
 # The code of an error -> that of the process. What is not here is 1.
 _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}
 
@@ -41,7 +46,10 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
     try:
         asyncio.run(_run(settings, arguments))
     except GatewayError as error:
-        failed = CannotStart(error.message)
+        message = error.message
+        for called, typed in _TYPED.items():
+            message = message.replace(called, typed)
+        failed = CannotStart(message)
         failed.exit_code = _EXIT_CODES.get(error.code, 1)
         raise failed from None
 

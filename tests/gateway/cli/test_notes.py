@@ -171,7 +171,8 @@ def test_brains_are_listed_created_and_chosen(command: Command) -> None:
     path = add(command, "Salt before pepper.", "--brain", "kitchen")
     assert command("show", path, "--brain", "kitchen").returncode == 0
     assert command("show", path).returncode == 3
-    assert command("list", "--brain", "nowhere").returncode == 3
+    nowhere = command("list", "--brain", "nowhere")
+    assert (nowhere.returncode, "Type `brains-gateway brains`" in nowhere.stderr) == (3, True)
 
 
 def test_what_is_stored_commands_no_terminal(command: Command) -> None:
