@@ -35,6 +35,7 @@ from gateway.http.endpoint import Door
 from gateway.http.public import Operator, Ready
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
+from gateway.mcp.recent_calls import RecentCalls
 from gateway.mcp.run import require, tell_http, tools_of
 from gateway.mcp.sdk import IsAnswered, server_of
 from gateway.mcp.surface import Options, Surface
@@ -68,6 +69,7 @@ class Gateway:
         self._settings = settings
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
+        self.recent: RecentCalls | None = None
         self._provider: httpx.AsyncClient | None = None
         token = settings.upstream_token
         self._platform = (
@@ -124,6 +126,7 @@ class Gateway:
         # Imported when it is served: over stdio that is one of them.
         module = import_module(f"gateway.surfaces.{name}.surface")
         made: Surface = getattr(module, SURFACES[name])(self.brain, _options(self._settings))
+        made.recent = self.recent
         return made
 
     def surfaces(self) -> list[Surface]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
+from gateway.app.page import has_page, page_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
@@ -41,11 +42,13 @@ def app_of(gateway: Gateway, settings: Settings) -> ASGIApp:
                     leaving.cancel()
 
     options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings), direct=settings.direct == "on")
+    door = gateway.door()
+    page = page_of(gateway, settings, door) if has_page(settings) else None
     mounts = {
         surface.name: Mount(gateway.server(surface), surface.brain_parameter, surface.unauthorized)
         for surface in gateway.surfaces()
     }
-    return endpoint(mounts, running, options, gateway.door())
+    return endpoint(mounts, running, options, door, page)
 
 
 def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

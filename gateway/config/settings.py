@@ -153,6 +153,10 @@ class Settings(BaseSettings):
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
+    ui: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether people have a page at `/`, behind the same door as the tools. `auto`: on loopback only.",
+    )
     token: HeaderWord | None = Field(
         None,
         description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
@@ -180,9 +184,7 @@ class Settings(BaseSettings):
     auth_jwks_url: Url | None = Field(
         None, description="Where the provider's keys are. Unset: found from the issuer's metadata."
     )
-    public_url: Url | None = Field(
-        None, description="Root of this gateway as callers see it, `https://brains.example`."
-    )
+    public_url: Url | None = Field(None, description="This gateway's root as callers see it, `https://brains.example`.")
     login_scope: Literal["read", "write", "admin"] = Field(
         "write", description="What clients are told to ask for when they log in; more is asked for when it is needed."
     )
@@ -272,13 +274,11 @@ class Settings(BaseSettings):
     idle_seconds: Seconds = Field(120, description="Seconds an answer may pause; comments in its stream do not count.")
     ask_seconds: Seconds = Field(600, description="Seconds for a whole answer.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    log_format: Literal["auto", "text", "json"] = Field(
-        "auto", description="`auto` is text on a terminal and JSON otherwise."
-    )
+    log_format: Literal["auto", "text", "json"] = Field("auto", description="`auto` is text on a terminal, else JSON.")
 
     @field_validator(
         *("dialect", "fetch", "log_level", "log_format", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope", "full_text", "direct", "extra_tools"),
+        *("surface", "write_scope", "full_text", "direct", "extra_tools", "ui"),
         mode="before",
     )
     @classmethod

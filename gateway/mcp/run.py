@@ -13,6 +13,7 @@ from mcp_types import InputRequiredResult, TextContent
 from pydantic import PrivateAttr, ValidationError
 
 from gateway.brain.limits import LimitReached
+from gateway.mcp.recent_calls import RecentCall, RecentCalls
 from gateway.mcp.request import INCOMING, ReadByFastMCP
 from gateway.mcp.result import Result
 from gateway.mcp.schema import input_schema
@@ -111,17 +112,25 @@ class SurfaceTool(Tool):
             return surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
         finally:
             surface.under_way -= 1
-            log.log(
-                logging.WARNING if status in _TROUBLE else logging.INFO,
-                "call.served",
-                request_id=call.request_id,
-                tool=self.name,
-                caller=call.caller.partition if call.caller.principal is not LOCAL else None,
-                brain=call.brain,
-                route=call.route,
-                status=status,
-                ms=round((time.perf_counter() - started) * 1000, 1),
-            )
+            note_call(call, self.name, status, started, surface.recent)
+
+
+def note_call(call: Call, tool: str, status: str, started: float, recent: RecentCalls | None) -> None:
+    """Say in the log how a call went, and to its caller, where they can look. Nothing of what it was about is said."""
+    ms = round((time.perf_counter() - started) * 1000, 1)
+    log.log(
+        logging.WARNING if status in _TROUBLE else logging.INFO,
+        "call.served",
+        request_id=call.request_id,
+        tool=tool,
+        caller=call.caller.partition if call.caller.principal is not LOCAL else None,
+        brain=call.brain,
+        route=call.route,
+        status=status,
+        ms=ms,
+    )
+    if recent is not None:
+        recent.add(call.caller.partition, RecentCall(time.time(), tool, call.brain, call.route, status, ms))
 
 
 def _check(arguments: dict[str, Any], input_: type[Input], surface: Surface) -> Input:
@@ -143,13 +152,22 @@ def require(call: Call, scope: str, surface: Surface) -> None:
     Raises:
         GatewayError: insufficient_scope, with all that is needed; forbidden for a project that is not theirs.
     """
-    if scope not in call.caller.principal.scopes:
-        needed = scopes.including(scope)
-        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
-        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
+    require_scope(call, scope)
     caller = call.caller
     # Before anybody signs that it is theirs.
     foreign = caller.project is not None and caller.project not in caller.principal.projects
     if foreign and not surface.sees_every_project(caller.principal):
         raise surface.foreign_project(str(caller.project))
+
+
+def require_scope(call: Call, scope: str) -> None:
+    """Let the call do what the scope allows, and no more.
+
+    Raises:
+        GatewayError: insufficient_scope, with all that is needed.
+    """
+    if scope not in call.caller.principal.scopes:
+        needed = scopes.including(scope)
+        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
+        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
     call.scope = scope

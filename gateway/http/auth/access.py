@@ -77,7 +77,7 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not is_guarded(scope["path"], self._surfaces):
+        if not self._guards(scope["path"]):
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return
@@ -98,11 +98,14 @@ class Access:
                 await self._unauthorized(scope)(scope, receive, send)
             except ProviderDown as error:
                 log.warning("http.refused", status=503, reason=str(error), path=scope["path"])
-                await provider_down(error.retry_after)(scope, receive, send)
+                await self._provider_down(error.retry_after)(scope, receive, send)
             except GatewayError as error:
-                await too_many(error)(scope, receive, send)
+                await self._too_many(error)(scope, receive, send)
             else:
                 await self._serve(_let_in(scope, principal), receive, send, principal)
+
+    def _guards(self, path: str) -> bool:
+        return is_guarded(path, self._surfaces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
         """To the end, or until the token is revoked or expires."""
@@ -164,6 +167,13 @@ class Access:
             },
         )
 
+    def _provider_down(self, retry_after: int) -> Response:
+        error = provider_down(retry_after)
+        return JSONResponse(without_id(error), 503, {"retry-after": str(retry_after)})
+
+    def _too_many(self, error: GatewayError) -> Response:
+        return JSONResponse(without_id(error), 429, {"retry-after": str(error.retry_after_seconds or 1)})
+
 
 def _let_in(scope: Scope, principal: Principal) -> Scope:
     """The request with who makes it."""
@@ -179,17 +189,12 @@ def challenge(resource: Resource | None, path: str, error: str | None, needed: S
     return f"Bearer {words}".strip()
 
 
-def provider_down(retry_after: int) -> Response:
-    error = GatewayError(
+def provider_down(retry_after: int) -> GatewayError:
+    return GatewayError(
         "upstream_unavailable",
         "Whether this token is valid cannot be told at the moment: its provider does not answer. Keep the token.",
         retry_after_seconds=retry_after,
     )
-    return JSONResponse(without_id(error), 503, {"retry-after": str(retry_after)})
-
-
-def too_many(error: GatewayError) -> Response:
-    return JSONResponse(without_id(error), 429, {"retry-after": str(error.retry_after_seconds or 1)})
 
 
 def without_id(error: GatewayError) -> dict[str, Any]:
