@@ -79,4 +79,5 @@ async def _report(gateway: Gateway, settings: Settings, call: Call) -> JsonObjec
 
 def _entries(settings: Settings) -> tuple[ClientEntry, ...]:
     """Those that are of use to whoever sees the page: from elsewhere, nobody can start a process here."""
-    return tuple(entry for entry in client_entries(settings) if _is_local(settings) or "stdio" not in entry.how)
+    is_own = _is_local(settings) and not settings.tells_callers_apart
+    return tuple(entry for entry in client_entries(settings) if is_own or "stdio" not in entry.how)

@@ -182,7 +182,7 @@ def test_a_gateway_that_only_reads_shows_and_changes_nothing(tmp_path: Path) -> 
 def house(tmp_path: Path) -> Iterator[tuple[Served, dict[str, str]]]:
     """A gateway for several people, each with a token."""
     file = tmp_path / "tokens.json"
-    people = {
+    people: dict[str, dict[str, Any]] = {
         "ann": {"scope": "brains:write", "projects": ("orion",)},
         "ben": {"scope": "brains:write", "projects": ("nebula",)},
         "eve": {"scope": "brains:read"},
@@ -243,7 +243,8 @@ def test_tokens_cannot_be_tried_without_end(house: tuple[Served, dict[str, str]]
     assert browser.status == 429
 
 
-def test_what_is_private_to_somebody_else_is_not_there(house: tuple[Served, dict[str, str]]) -> None:
+@pytest.mark.parametrize("scope", ["orion", "private"])
+def test_what_is_private_to_somebody_else_is_not_there(house: tuple[Served, dict[str, str]], scope: str) -> None:
     served, tokens = house
     stored = call(
         served,
@@ -251,7 +252,7 @@ def test_what_is_private_to_somebody_else_is_not_there(house: tuple[Served, dict
         tokens["ann"],
         "/team/mcp/main",
         content="The secret of ann.",
-        scope="project",
+        scope=scope,
         type="decision",
     )
     assert '"isError":true' not in stored.text

@@ -166,7 +166,7 @@ def test_a_question_is_answered_with_links_to_its_sources(browser: Browser) -> N
     browser.send("/ask", question="When does the night train leave?")
     assert "22:10" in browser.text
     browser.follow("/note?path=")
-    assert "<h1>Night train</h1>" in browser.page
+    assert PATH in browser.text
 
 
 def test_an_answer_streams_to_the_script_of_the_page(browser: Browser) -> None:
