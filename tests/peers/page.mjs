@@ -78,7 +78,7 @@ seen.steps.solved = await text(page, ".text");
 
 // Delete and undo.
 await page.click("button:text-is('Delete')");
-await page.waitForSelector("text=This note is put away");
+await page.waitForSelector("text=This note is deleted");
 await judge(page, "removed");
 await page.click("button:text-is('Undo')");
 await page.waitForSelector("text=Brought back.");

@@ -257,7 +257,7 @@ def test_what_is_private_to_somebody_else_is_not_there(house: tuple[Served, dict
     )
     assert '"isError":true' not in stored.text
     ann, ben = log_in(served, tokens["ann"]), log_in(served, tokens["ben"])
-    ann.open(f"{NOTES}?q=secret")
+    ann.open(NOTES)
     (link,) = set(ann.links("/note?path="))
     assert "The secret of ann." in ann.open(link)
     for view in (NOTES, f"{NOTES}?q=secret", link, link.replace("/note?", "/difference?version=x&")):

@@ -154,7 +154,7 @@ def test_a_note_is_deleted_and_brought_back(browser: Browser, served: Served) ->
     call(served, "memory_remember", content="Tidy up.", title="Tidy", path=path)
     browser.open(f"/ui/brains/main/note?path={path}")
     browser.send("/remove")
-    assert "This note is put away" in browser.text
+    assert "This note is deleted" in browser.text
     assert ">Tidy</a>" not in Browser(served).open(NOTES)
     browser.send("/undo")
     assert "Brought back." in browser.text
