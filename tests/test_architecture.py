@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "mcp": ("operations", "brain"),
     "surfaces": ("operations", "brain", "mcp"),
     "http": ("operations", "config", "brain", "mcp"),
-    "app": ("surfaces.catalog", "operations", "ingest", "config", "upstream", "brain", "mcp", "surfaces", "http"),
+    "ui": ("surfaces.catalog", "operations", "brain", "mcp", "http"),
+    "app": ("surfaces.catalog", "operations", "ingest", "config", "upstream", "brain", "mcp", "surfaces", "http", "ui"),
     "cli": ("surfaces.catalog", "operations", "config", "app"),
 }
 # A module, or all below it -> libraries and packages that it must not import, with the modules that may.

@@ -37,6 +37,7 @@ from gateway.http.operator import Operator
 from gateway.http.public import Ready
 from gateway.ingest.fetch import Fetcher
 from gateway.ingest.files import Roots
+from gateway.mcp.recent_calls import RecentCalls
 from gateway.mcp.run import require, tell_http, tools_of
 from gateway.mcp.sdk import IsAnswered, server_of
 from gateway.mcp.surface import Options, Surface
@@ -77,6 +78,7 @@ class Gateway:
         self._settings = settings
         self._fetch = own_fetch(settings)
         self._inbound: Inbound | None = None
+        self.recent: RecentCalls | None = None
         self._provider: httpx.AsyncClient | None = None
         self._login: Login | None = None
         token = settings.upstream_token
@@ -139,6 +141,7 @@ class Gateway:
         # Imported when it is served: over stdio that is one of them.
         module = import_module(f"gateway.surfaces.{name}.surface")
         made: Surface = getattr(module, SURFACES[name])(self.brain, _options(self._settings))
+        made.recent = self.recent
         return made
 
     def surfaces(self) -> list[Surface]:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
 from gateway.app.observing import observing_of
+from gateway.app.page import has_page, page_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
 from gateway.config.sources import WORKER_OF
@@ -67,13 +68,14 @@ def app_of(gateway: Gateway, settings: Settings, metrics: "Counting | None" = No
             metrics.close()
 
     options = HttpOptions(settings.max_body, settings.max_bodies, *_names(settings), direct=settings.direct == "on")
+    door = gateway.door(None if metrics is None else metrics.page)
+    page = page_of(gateway, settings, door) if has_page(settings) else None
     mounts = {
         surface.name: Mount(gateway.server(surface), surface.brain_parameter, surface.unauthorized)
         for surface in gateway.surfaces()
     }
-    if metrics is None:
-        return endpoint(mounts, running, options, gateway.door())
-    return metrics.around(endpoint(mounts, running, options, gateway.door(metrics.page)))
+    served = endpoint(mounts, running, options, door, page)
+    return served if metrics is None else metrics.around(served)
 
 
 def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -130,6 +130,26 @@ class Shelf:
         read = await self._notes.read_all(call, paths)
         return {path: author for path, note in read if (author := note.text("author"))}
 
+    def seen_path(self, call: Call, path: str) -> str:
+        """A path that may be asked for: it stays where it is put, and is of nothing that is kept beside notes.
+
+        Raises: GatewayError: not_found.
+        """
+        if not names.is_plain_path(path):
+            raise GatewayError("not_found", f"There is no note {path}.")
+        return self._brain.view(call).place(path)
+
+    def own_path(self, call: Call, path: str) -> str:
+        """A path that the caller may change: theirs, and in no tree of a surface with rules of its own.
+
+        Raises: GatewayError: forbidden, validation_error, not_found.
+        """
+        view = self._brain.view(call)
+        placed = view.place(names.check_path(path))
+        if not view.takes(placed):
+            raise GatewayError("not_found", f"There is no note {path}.")
+        return placed
+
     async def live(self, call: Call, entries: list[Entry]) -> list[Entry]:
         """Those of these documents that have not expired, nor been replaced by another."""
         mortal = {entry.path for entry in entries if names.may_end(names.fold_path(entry.path))}

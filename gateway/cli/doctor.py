@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from gateway.app.capabilities import capabilities
-from gateway.app.database_file import backup_state, trouble_of
+from gateway.app.database_file import backup_state
+from gateway.app.diagnosis import facts, problems_of_file, problems_of_models
 from gateway.app.gateway import Gateway
 from gateway.cli.prepare import local_roots, prepare
 from gateway.config import user_file
@@ -41,13 +42,14 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
                 report["logins"] = _logins(settings)
             if in_vain := ignored(settings):
                 report["ignored"] = in_vain
-            report["problems"] = [*_of_the_file(settings), *_of_the_door(settings), *report["problems"]]
+            found = [*problems_of_file(settings, thorough=True), *_of_the_door(settings)]
+            report["problems"] = [*found, *report["problems"]]
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
             models = await _models_of(gateway)
             if models is None:
                 return report
-            return {**report, "models": models, "problems": [*report["problems"], *_failing(models)]}
+            return {**report, "models": models, "problems": [*report["problems"], *problems_of_models(models)]}
 
     report = asyncio.run(run())
     where = settings.upstream_url or f"the embedded brain in {settings.data_dir}"
@@ -58,15 +60,6 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
     )
     sys.stdout.write("\n".join(told) + "\n")
     return bool(report["all_served"] and not report["problems"])
-
-
-def _of_the_file(settings: Settings) -> list[JsonObject]:
-    """The problems of the embedded brain's file, and of its backups."""
-    found, (_, overdue) = trouble_of(settings, thorough=True), backup_state(settings)
-    problems = [] if found is None else [(found.message, found.remedy)]
-    if overdue is not None:
-        problems.append((overdue, "Start the gateway, or look in its log for backup.failed."))
-    return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
 
 
 def _logins(settings: Settings) -> str:
@@ -102,20 +95,6 @@ async def _models_of(gateway: Gateway) -> JsonObject | None:
         await asyncio.sleep(0.05)
 
 
-def _failing(models: JsonObject) -> list[JsonObject]:
-    """The problems of models that do not work."""
-    embedding, language = models.get("embedding", {}), models.get("language", {})
-    problems = []
-    if embedding.get("state") == "failing":
-        said = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
-        remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY."
-        problems.append((said, remedy * (embedding["source"] == "endpoint")))
-    if language.get("state") == "failing":
-        said = f"The language model {language['name']} does not work: {language['error']}. Answers are made by rule."
-        problems.append((said, "Check BRAINS_LLM_URL, BRAINS_LLM_MODEL and BRAINS_LLM_KEY."))
-    return [{"code": "upstream_unavailable", "message": said, "remedy": remedy} for said, remedy in problems]
-
-
 async def _other_dialect(settings: Settings) -> list[JsonObject]:
     """The problem of a dialect that was set and is not the platform's, if it is one."""
     finding_out = Gateway(settings.model_copy(update={"dialect": "auto"}), roots=None)
@@ -140,16 +119,7 @@ def _files(settings: Settings, roots: tuple[Path, ...] | None) -> str:
 def report_lines(report: JsonObject, platform: str, files: str, backups: str) -> list[str]:
     """Platform, brain, files, table, problems, and in the end one sentence that says it all."""
     return [
-        f"Platform   {platform}",
-        f"Dialect    {report['dialect'] or 'not known'}",
-        f"Brain      {_brain(report['brain'])}",
-        f"Files      {files}",
-        *([f"Backups    {backups}"] if backups else []),
-        *([f"Logins     {report['logins']}"] if "logins" in report else []),
-        *_models(report.get("models", {})),
-        *_ignored(report.get("ignored", [])),
-        *(["Writes     none: BRAINS_READ_ONLY is set"] if report.get("read_only") else []),
-        *(f"Doubtful   {sentence}" for sentence in report.get("doubtful", ())),
+        *(f"{name:<11}{said}" for name, said in facts(report, platform, files, backups)),
         "",
         *(line for surface, rows in _by_surface(report["tools"]).items() for line in _table(surface, rows)),
         *_problems(report["problems"]),
@@ -157,43 +127,6 @@ def report_lines(report: JsonObject, platform: str, files: str, backups: str) ->
         *(["", "What to expect of such a platform"] if report["caveats"] else []),
         *(f"  - {caveat}" for caveat in report["caveats"]),
     ]
-
-
-def _brain(brain: JsonObject | None) -> str:
-    if brain is None:
-        return "none"
-    hint = "; set BRAINS_DEFAULT_BRAIN to keep to one" if "first of" in brain["why"] else ""
-    return f"{brain['id']} ({brain['why']}{hint})"
-
-
-def _models(models: JsonObject) -> list[str]:
-    """Which model does what, for a brain that says so."""
-    embedding = [f"Embedding  {_embedding(models['embedding'])}"] if "embedding" in models else []
-    return [*embedding, *([f"Language   {_language(models['language'])}"] if "language" in models else [])]
-
-
-def _ignored(settings: list[str]) -> list[str]:
-    """What was set in vain."""
-    if not settings:
-        return []
-    are = "is" if len(settings) == 1 else "are"
-    return [f"Ignored    {' and '.join(settings)} {are} for the embedded brain alone, and a platform is set"]
-
-
-def _language(model: JsonObject) -> str:
-    if model["state"] == "off":
-        return "no model: answers are made by rule; BRAINS_LLM_URL sets one"
-    works = {"ready": "works", "failing": "failing"}.get(model["state"], "not asked yet")
-    return f"{model['name']}, by BRAINS_LLM_URL, {works}"
-
-
-def _embedding(model: JsonObject) -> str:
-    if model["state"] == "off":
-        return "off: notes are found by their words alone"
-    source = "offline" if model["source"] == "offline" else "by BRAINS_EMBED_URL"
-    done = f"{model['embedded']:,} of {model['chunks']:,} chunks"
-    state = {"failing": ", failing", "building": ", more to come"}.get(model["state"], "")
-    return f"{model['name']}, {source}, {done}{state}"
 
 
 def _by_surface(tools: list[JsonObject]) -> dict[str, list[JsonObject]]:

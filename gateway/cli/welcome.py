@@ -1,11 +1,10 @@
 """What is said at start: where it listens, where data is, and how to connect a client."""
 
-import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway.app.clients import client_entries
+from gateway.app.page import has_page, page_url
 from gateway.config.settings import Settings
 from gateway.operations.names import is_brain
 
@@ -14,13 +13,14 @@ def serving(settings: Settings) -> list[str]:
     return [
         "",
         f"brains-gateway listens on   {listening_url(settings)}",
+        *([f"page for people             {page_url(settings)}"] if has_page(settings) else []),
         *_surfaces(settings),
         f"brain                       {_brain(settings)}",
         *(["writes                      none: BRAINS_READ_ONLY is set"] if settings.read_only else []),
         f"callers                     {_callers(settings)}",
         f"files are ingested from     {_roots(settings)}",
         "",
-        *_clients(settings),
+        *_client_lines(settings),
         "",
         "Stop with Ctrl-C.",
         "",
@@ -102,54 +102,11 @@ def _roots(settings: Settings) -> str:
     return "nowhere: set BRAINS_INGEST_ROOTS to offer memory_ingest_file"
 
 
-def _clients(settings: Settings) -> list[str]:
-    url = _url_for_clients(settings)
-    bearer = "<BRAINS_TOKEN>" if settings.token else "<token>" if settings.auth == "tokens" else None
-    header = {"headers": {"Authorization": f"Bearer {bearer}"}} if bearer else {}
-    claude_header = f' --header "Authorization: Bearer {bearer}"' if bearer else ""
-    environment = _environment_for_stdio(settings)
-    claude_environment = "".join(f" -e {name}={shlex.quote(value)}" for name, value in environment.items())
-    command = str(Path(sys.executable).with_name("brains-gateway"))
-    stdio: dict[str, object] = {"command": command, "args": ["stdio"], **({"env": environment} if environment else {})}
-    return [
-        "Claude Code",
-        f"  claude mcp add --transport http brains {url}{claude_header}",
-        f"  claude mcp add brains{claude_environment} -- {shlex.quote(command)} stdio",
-        "Cursor, in ~/.cursor/mcp.json (HTTP, or stdio)",
-        f"  {_entry('mcpServers', {'url': url, **header})}",
-        f"  {_entry('mcpServers', stdio)}",
-        "VS Code, in .vscode/mcp.json (HTTP, or stdio)",
-        f"  {_entry('servers', {'type': 'http', 'url': url, **header})}",
-        f"  {_entry('servers', {'type': 'stdio', **stdio})}",
-    ]
-
-
-def _url_for_clients(settings: Settings) -> str:
-    """An address a client can use: what is listened on may be every address there is."""
-    if settings.public_url is not None:
-        return f"{settings.public_url}/mcp"
-    if settings.is_loopback:
-        host = settings.host
-    else:
-        host = next((name for name in settings.allowed_hosts if "*" not in name), "<this-host>")
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/mcp"
-
-
-def _environment_for_stdio(settings: Settings) -> dict[str, str]:
-    """What a process that a client starts must be told, to serve the same brain as this one."""
-    if settings.upstream_url is not None:
-        told = {"BRAINS_UPSTREAM_URL": settings.upstream_url}
-        if settings.upstream_token is not None:
-            told["BRAINS_UPSTREAM_TOKEN"] = "<BRAINS_UPSTREAM_TOKEN>"
-    else:
-        told = {"BRAINS_DATA_DIR": str(settings.data_dir)} if "data_dir" in settings.model_fields_set else {}
-        if settings.llm_url is not None:
-            told |= {"BRAINS_LLM_URL": settings.llm_url, "BRAINS_LLM_MODEL": str(settings.llm_model)}
-            told |= {} if settings.llm_key is None else {"BRAINS_LLM_KEY": "<BRAINS_LLM_KEY>"}
-    if settings.default_brain is not None:
-        told["BRAINS_DEFAULT_BRAIN"] = settings.default_brain
-    return told
-
-
-def _entry(section: str, server: dict[str, object]) -> str:
-    return json.dumps({section: {"brains": server}})
+def _client_lines(settings: Settings) -> list[str]:
+    """Each client with where its entry goes, and then the entries."""
+    places: dict[str, list[str]] = {}
+    for entry in client_entries(settings):
+        place = entry.how.removesuffix(" over HTTP").removesuffix(" over stdio").removesuffix(",")
+        named = f"{entry.client}, {place} (HTTP, or stdio)" if place.startswith("in ") else entry.client
+        places.setdefault(named, []).append(f"  {entry.text}")
+    return [line for named, texts in places.items() for line in (named, *texts)]

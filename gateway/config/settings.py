@@ -91,6 +91,10 @@ class Settings(BrainSettings):
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
     host: str = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
+    ui: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether people have a page at `/`, behind the same door as the tools. `auto`: on loopback only.",
+    )
     token: HeaderWord | None = Field(
         None,
         description="One bearer token for all callers over HTTP. Beyond loopback this or `BRAINS_AUTH` is needed.",
@@ -235,7 +239,7 @@ class Settings(BrainSettings):
 
     @field_validator(
         *("fetch", "log_level", "log_format", "log_callers", "auth", "upstream_auth", "login_scope"),
-        *("surface", "write_scope", "full_text", "direct", "extra_tools"),
+        *("surface", "write_scope", "full_text", "direct", "extra_tools", "ui"),
         mode="before",
     )
     @classmethod

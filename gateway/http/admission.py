@@ -42,8 +42,11 @@ class Admission:
     takes no room.
     """
 
-    def __init__(self, app: ASGIApp, room: int, largest: int, pace: Pace | None = None) -> None:
-        self._app = app
+    def __init__(
+        self, app: ASGIApp, room: int, largest: int, pace: Pace | None = None, *, is_json: bool = True
+    ) -> None:
+        """`is_json` is whether bodies must have the shape of MCP's messages."""
+        self._app, self.is_json = app, is_json
         self._room, self._largest = max(room, largest), largest
         self.pace = pace or Pace()
         self.held = 0
@@ -119,7 +122,9 @@ class _Body:
         if self._size > SMALL:
             self._hold(self._size - self._counted)
         try:
-            if self.is_whole and self._shape is None:
+            if not self._admission.is_json:
+                pass
+            elif self.is_whole and self._shape is None:
                 check_whole(part)
             else:
                 self._shape = self._shape or JsonShape()

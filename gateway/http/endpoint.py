@@ -80,10 +80,12 @@ def endpoint(
     running: Callable[[], AbstractAsyncContextManager[None]],
     options: HttpOptions,
     door: Door,
+    page: ASGIApp | None = None,
 ) -> ASGIApp:
     """The whole HTTP application: a server for each surface behind the door, and what anybody may ask before it.
 
-    The first surface is served at `/mcp`, each also at `/<surface>/mcp`, and all with a brain behind that.
+    The first surface is served at `/mcp`, each also at `/<surface>/mcp`, and all with a brain behind that. The `page`
+    for people, where there is one, has a door of its own, which lets in the same callers.
     """
     apps = {name: http_app_of(mount.server, _MCP_PATH) for name, mount in mounts.items()}
 
@@ -114,6 +116,7 @@ def endpoint(
     )
     if door.login is not None:
         app = door.login(app)
+    app = app if page is None else BesidePage(app, page)
     # Before anybody is asked for a token: a page in a browser must not learn even that.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     metrics = None if door.metrics is None else Metrics(door.metrics, door.operator)
@@ -121,6 +124,17 @@ def endpoint(
     app = ClearRefusals(app, tuple(mounts))
     app = RequestId(app)
     return StripHeaders(app)
+
+
+class BesidePage:
+    """Serves the page for people at `/` and below `/ui/`, and everything else as without it."""
+
+    def __init__(self, app: ASGIApp, page: ASGIApp) -> None:
+        self._app, self._page = app, page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_for_people = scope["type"] == "http" and (scope["path"] == "/" or scope["path"].startswith("/ui/"))
+        await (self._page if is_for_people else self._app)(scope, receive, send)
 
 
 class Mounts:

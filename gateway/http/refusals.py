@@ -44,8 +44,8 @@ class ClearRefusals:
 
     def _clearer_words(self, start: Message) -> bytes | None:
         status, headers = start["status"], dict(start.get("headers", ()))
-        # What is JSON, or a stream, says itself what is wrong.
-        if headers.get(b"content-type", b"").startswith((b"application/json", b"text/event-stream")):
+        # What is JSON, or a stream, says itself what is wrong; so does the page for people.
+        if headers.get(b"content-type", b"").startswith((b"application/json", b"text/event-stream", b"text/html")):
             return None
         code, message = _REFUSALS[status]
         said = message.format(surfaces=", ".join(self._surfaces))

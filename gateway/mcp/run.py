@@ -14,6 +14,7 @@ from mcp_types import InputRequiredResult, TextContent
 from pydantic import PrivateAttr, ValidationError
 
 from gateway.brain.limits import LimitReached
+from gateway.mcp.recent_calls import RecentCall, RecentCalls
 from gateway.mcp.request import INCOMING, ReadByFastMCP
 from gateway.mcp.result import Result
 from gateway.mcp.schema import input_schema
@@ -42,7 +43,7 @@ _TROUBLE: Final = frozenset(
 )
 
 # Those that say: not you, or not there.
-_REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
+REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
 
 
 def tools_of(surface: Surface, observers: ToolObservers | None = None) -> list[Tool]:
@@ -115,7 +116,7 @@ class SurfaceTool(Tool):
             status = error.code
             error.message = surface.named(error.message)
             tell_http(call, error)
-            if error.code in _REFUSALS:
+            if error.code in REFUSALS:
                 audit.note("refused", **audit.of_call(call), outcome=error.code)
             return surface.failed(error, call)
         except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
@@ -125,21 +126,29 @@ class SurfaceTool(Tool):
         finally:
             surface.under_way -= 1
             seconds = time.perf_counter() - started
-            log.log(
-                logging.WARNING if status in _TROUBLE else logging.INFO,
-                "call.served",
-                request_id=call.request_id,
-                surface=surface.name,
-                tool=self.name,
-                caller=call.caller.principal.known_as,
-                client=call.caller.principal.client or None,
-                brain=call.brain_id or call.brain,
-                route=call.route,
-                status=status,
-                ms=round(seconds * 1000, 1),
-            )
+            note_call(call, surface.name, self.name, status, seconds, surface.recent)
             if observer is not None:
                 observer.end(begun, call, status, seconds)
+
+
+def note_call(call: Call, surface: str, tool: str, status: str, seconds: float, recent: RecentCalls | None) -> None:
+    """Say in the log how a call went, and to its caller, where they can look. Nothing of what it was about is said."""
+    principal, ms = call.caller.principal, round(seconds * 1000, 1)
+    log.log(
+        logging.WARNING if status in _TROUBLE else logging.INFO,
+        "call.served",
+        request_id=call.request_id,
+        surface=surface,
+        tool=tool,
+        caller=principal.known_as,
+        client=principal.client or None,
+        brain=call.brain_id or call.brain,
+        route=call.route,
+        status=status,
+        ms=ms,
+    )
+    if recent is not None:
+        recent.add(call.caller.partition, RecentCall(time.time(), tool, call.brain, call.route, status, ms))
 
 
 def _check(arguments: dict[str, Any], input_: type[Input], surface: Surface) -> Input:
@@ -161,13 +170,22 @@ def require(call: Call, scope: str, surface: Surface) -> None:
     Raises:
         GatewayError: insufficient_scope, with all that is needed; forbidden for a project that is not theirs.
     """
-    if scope not in call.caller.principal.scopes:
-        needed = scopes.including(scope)
-        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
-        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
+    require_scope(call, scope)
     caller = call.caller
     # Before anybody signs that it is theirs.
     foreign = caller.project is not None and caller.project not in caller.principal.projects
     if foreign and not surface.sees_every_project(caller.principal):
         raise surface.foreign_project(str(caller.project))
+
+
+def require_scope(call: Call, scope: str) -> None:
+    """Let the call do what the scope allows, and no more.
+
+    Raises:
+        GatewayError: insufficient_scope, with all that is needed.
+    """
+    if scope not in call.caller.principal.scopes:
+        needed = scopes.including(scope)
+        message = f"This needs the scope {scope}, which your token does not have. Use one with {' '.join(needed)}."
+        raise GatewayError("insufficient_scope", message, extra={"required_scopes": list(needed)})
     call.scope = scope

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, ValidationError
 
 from gateway.brain.brain import Brain
 from gateway.mcp.input_errors import sentence
+from gateway.mcp.recent_calls import RecentCalls
 from gateway.mcp.request import current_caller
 from gateway.mcp.result import Result
 from gateway.mcp.shown import full_text
@@ -61,6 +62,8 @@ class Surface:
     """Whether a caller may lend the platform a key for its language model."""
     under_way: int = 0
     """How many calls are being served."""
+    recent: RecentCalls | None = None
+    """Where callers see how their calls went; None where they cannot look."""
 
     def __init__(self, brain: Brain, options: Options | None = None) -> None:
         self._brain = brain

@@ -77,7 +77,7 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not is_guarded(scope["path"], self._surfaces):
+        if not self._guards(scope["path"]):
             # Nothing else is behind the door: routers below may read a path in ways of their own.
             await Response(status_code=404)(scope, receive, send)
             return
@@ -99,10 +99,10 @@ class Access:
                 await self._unauthorized(scope)(scope, receive, send)
             except ProviderDown as error:
                 http_answer(scope).reason = str(error)
-                await provider_down(error.retry_after)(scope, receive, send)
+                await self._provider_down(error.retry_after)(scope, receive, send)
             except GatewayError as error:
                 http_answer(scope).reason = error.message
-                await too_many(error)(scope, receive, send)
+                await self._too_many(error)(scope, receive, send)
             else:
                 if audit.is_kept() and self._inbound is not None:
                     self._note_login(principal, http_answer(scope))
@@ -117,6 +117,9 @@ class Access:
             self._seen.clear()
         self._seen.add(key)
         audit.note("login", **audit.of_caller(principal, answer), outcome="ok", request_id=answer.request_id)
+
+    def _guards(self, path: str) -> bool:
+        return is_guarded(path, self._surfaces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
         """To the end, or until the token is revoked or expires."""
@@ -181,6 +184,13 @@ class Access:
             },
         )
 
+    def _provider_down(self, retry_after: int) -> Response:
+        error = provider_down(retry_after)
+        return JSONResponse(without_id(error), 503, {"retry-after": str(retry_after)})
+
+    def _too_many(self, error: GatewayError) -> Response:
+        return JSONResponse(without_id(error), 429, {"retry-after": str(error.retry_after_seconds or 1)})
+
 
 def http_answer(scope: Scope) -> HttpAnswer:
     """What is told of this request."""
@@ -202,17 +212,12 @@ def challenge(resource: Resource | None, path: str, error: str | None, needed: S
     return f"Bearer {words}".strip()
 
 
-def provider_down(retry_after: int) -> Response:
-    error = GatewayError(
+def provider_down(retry_after: int) -> GatewayError:
+    return GatewayError(
         "upstream_unavailable",
         "Whether this token is valid cannot be told at the moment: its provider does not answer. Keep the token.",
         retry_after_seconds=retry_after,
     )
-    return JSONResponse(without_id(error), 503, {"retry-after": str(retry_after)})
-
-
-def too_many(error: GatewayError) -> Response:
-    return JSONResponse(without_id(error), 429, {"retry-after": str(error.retry_after_seconds or 1)})
 
 
 def without_id(error: GatewayError) -> dict[str, Any]:

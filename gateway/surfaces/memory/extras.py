@@ -35,7 +35,7 @@ class Extras(Surface):
     async def list_(self, args: schema.ListInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
         folder = (args.folder or "").strip("/")
-        entries = await self._shelf.entries(call, self._seen_path(call, folder) if folder else "")
+        entries = await self._shelf.entries(call, self._shelf.seen_path(call, folder) if folder else "")
         # Those of this page alone: whoever asks for the next one counts all of them.
         shown = await self._shelf.live(call, entries[args.offset : args.offset + args.limit])
         items = [{"path": e.path, "bytes": e.size, "updated_at": _moment(e.changed)} for e in shown]
@@ -47,7 +47,7 @@ class Extras(Surface):
     @tool(schema.READ, Use("read_note"))
     async def read(self, args: schema.ReadInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        document = await self._shelf.read(call, self._seen_path(call, args.path.removeprefix("/")))
+        document = await self._shelf.read(call, self._shelf.seen_path(call, args.path.removeprefix("/")))
         if names.may_end(names.fold_path(document.path)) and not document.note.is_live:
             raise GatewayError("not_found", f"There is no note {document.path}.")
         whole = document.note.content
@@ -68,7 +68,7 @@ class Extras(Surface):
     @tool(schema.UPDATE, Use("replace_note"))
     async def update(self, args: schema.UpdateInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        path = self._own_path(call, args.path)
+        path = self._shelf.own_path(call, args.path)
         before = await self._shelf.read(call, path)
         body = _updated(before, args)
         if before.checksum != args.checksum_sha256 and not _says(before, args):
@@ -82,7 +82,7 @@ class Extras(Surface):
     @tool(schema.FORGET, Use("move_note"))
     async def forget(self, args: schema.ForgetInput, call: Call) -> Result:
         await self._brain.settle(call, args.brain)
-        path = self._own_path(call, args.path)
+        path = self._shelf.own_path(call, args.path)
         try:
             await self._shelf.remove(call, path)
         except GatewayError as error:
@@ -92,26 +92,6 @@ class Extras(Surface):
                 raise
         answer: JsonObject = {"path": path, "forgotten": True, "outcome": "stored", "route": call.route}
         return Result(f"Forgot {line(path)}. The person can bring it back: brains-gateway undo {line(path)}", answer)
-
-    def _seen_path(self, call: Call, path: str) -> str:
-        """A path that may be asked for: it stays where it is put, and is of nothing that is kept beside notes.
-
-        Raises: GatewayError: not_found.
-        """
-        if not names.is_plain_path(path):
-            raise GatewayError("not_found", f"There is no note {path}.")
-        return self._brain.view(call).place(path)
-
-    def _own_path(self, call: Call, path: str) -> str:
-        """A path that the caller may change: theirs, and in no tree of another surface.
-
-        Raises: GatewayError: forbidden, validation_error.
-        """
-        view = self._brain.view(call)
-        placed = view.place(names.check_path(path))
-        if not view.takes(placed):
-            raise GatewayError("not_found", f"There is no note {path}.")
-        return placed
 
 
 def _updated(before: Document, args: schema.UpdateInput) -> bytes:
