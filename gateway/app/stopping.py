@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
@@ -69,11 +70,16 @@ def stop_signals() -> asyncio.Event:
     def tell() -> None:
         told.set()
         for sig in _SIGNALS:
-            loop.remove_signal_handler(sig)
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(sig)
             signal.signal(sig, signal.SIG_DFL)
 
     for sig in _SIGNALS:
-        loop.add_signal_handler(sig, tell)
+        try:
+            loop.add_signal_handler(sig, tell)
+        except NotImplementedError:
+            # On Windows the loop knows nothing of signals.
+            signal.signal(sig, lambda _signal, _frame: loop.call_soon_threadsafe(tell))
     return told
 
 

@@ -1,8 +1,8 @@
 """How uvicorn serves the gateway, in one process or in several."""
 
-import os
 import socket
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final
 
 import uvicorn
@@ -20,7 +20,7 @@ def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uv
         app,
         factory=workers > 0,
         workers=workers or 1,
-        loop="uvloop" if os.name == "posix" else "asyncio",
+        loop="uvloop" if find_spec("uvloop") else "asyncio",
         http=Connection,
         ws="none",
         lifespan="on",
@@ -38,4 +38,4 @@ def several_of(listening: socket.socket) -> list[socket.socket]:
     served. Of 64 who come at once, the last would wait for 64 such turns. Worker processes have one each: a process
     that takes several at a time would leave none for the others.
     """
-    return [listening, *(listening.dup() for _ in range(_TAKEN_IN_A_TURN - 1 if os.name == "posix" else 0))]
+    return [listening, *(listening.dup() for _ in range(_TAKEN_IN_A_TURN - 1 if find_spec("uvloop") else 0))]

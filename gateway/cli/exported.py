@@ -63,7 +63,9 @@ class _Lines:
 
 def _write(file: Path, body: bytes) -> None:
     """Write a file that nobody else may read, and not through a link."""
-    with os.fdopen(os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o600), "wb") as opened:
+    with os.fdopen(
+        os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600), "wb"
+    ) as opened:
         opened.write(body)
 
 

@@ -12,10 +12,25 @@ from gateway.ingest import openat2
 from gateway.operations.errors import GatewayError
 
 FILE_BYTES: Final = 26_214_400
+
+
+def _flags(*names: str) -> int:
+    """Flags of `os.open`, as far as this system has them."""
+    flags = 0
+    for name in names:
+        flags |= getattr(os, name, 0)
+    return flags
+
+
 # Not to wait for whoever writes to a pipe, nor to be given a terminal.
-_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_FLAGS: Final = _flags("O_RDONLY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
 # A root is opened by its real name: a link there was put in since.
-_ROOT_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_ROOT_FLAGS: Final = _flags("O_RDONLY", "O_CLOEXEC", "O_NOFOLLOW", "O_DIRECTORY")
+# Windows has neither what keeps from following links nor what opens below a directory.
+_IS_POSSIBLE: Final = hasattr(os, "O_NOFOLLOW") and os.open in os.supports_dir_fd
+_NOT_HERE: Final = (
+    "Files are not ingested on this system, which cannot open one without following links: send their text."
+)
 _NO_ROOT: Final = "No directory is open to this tool. Set BRAINS_INGEST_ROOTS to the directories it may read."
 _MISSING: Final = "There is no file of that name."
 # What openat2 cannot do and the walk can: longer paths than one call takes, and going on after a signal.
@@ -41,8 +56,11 @@ class Roots:
 
         Raises:
             GatewayError: file_not_allowed outside the roots (whether or not the file exists), not_found,
-                file_too_large, or validation_error for what is not a file with something in it.
+                file_too_large, or validation_error for what is not a file with something in it. Where the system
+                cannot keep what is outside closed, not_implemented.
         """
+        if not _IS_POSSIBLE:
+            raise GatewayError("not_implemented", _NOT_HERE)
         root, parts = self._locate(path)
         try:
             return _read_below(root, parts)

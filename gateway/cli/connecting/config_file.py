@@ -112,7 +112,7 @@ class ConfigFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             there = self.path.stat() if self.before is not None else None
             replace_file(self.path, after, new_mode if there is None else there.st_mode & 0o7777)
-            if there is not None and hasattr(os, "chown") and there.st_uid != os.geteuid():
+            if there is not None and hasattr(os, "geteuid") and there.st_uid != os.geteuid():
                 # Done by root for somebody else, whose file it must stay.
                 os.chown(self.path, there.st_uid, there.st_gid)
         except OSError as error:
