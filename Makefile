@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+RUNNING := $(VENV)/.running
 PEERS  := tests/peers
 FRAMEWORKS := $(PEERS)/frameworks
 
@@ -15,14 +16,22 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2
 PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modules/.installed \
   $(patsubst $(FRAMEWORKS)/requirements/%.txt,.frameworks/%/.installed,$(wildcard $(FRAMEWORKS)/requirements/*.txt))
+CREATE = { $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "brains-gateway needs Python 3.11 or newer: install it, or name it with make PYTHON=python3.12." >&2; exit 1; }; \
+  $(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || \
+  { echo "This Python has no venv: install it (Debian: apt-get install python3-venv)." >&2; exit 1; }; \
+  $(PYTHON) -m venv --clear $(VENV) || exit 1; }
+# Of pip, only errors are shown.
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+FAILED = { echo "The installation failed; what pip says above tells why. Run make again once it is fixed." >&2; exit 1; }
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run set-up-peers quick test test-all test-peers test-twice test-frameworks nightly coverage check format bench proof clean
+.PHONY: help run release set-up-peers quick test test-all test-peers test-twice test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-run: $(STAMP) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the embedded brain
+run: $(RUNNING) ## Set up, then serve MCP on http://127.0.0.1:8787/mcp with the embedded brain
 	@$(BIN)/brains-gateway serve
 
 quick: $(STAMP) ## Set up, then run what finds most mistakes, in a minute
@@ -52,6 +61,9 @@ nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, wit
 	@# The pages of the repository stay as they are: `make proof` writes the one, the command alone the other.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.broken.planted --output $(VENV)/PLANTED.md
+
+release: $(STAMP) $(PEERS)/node_modules/.installed ## Build wheel, sdist and bundle into dist/ and go through RELEASE.md; publishes nothing
+	@$(BIN)/python -m tests.release $(ARGS)
 
 coverage: $(STAMP) ## Branch coverage of make test; tests/COVERAGE.md says what is not reached, and why
 	@TIER=test env -u BRAINS_INGEST_ROOTS $(BIN)/coverage run -m pytest -q -n $(WORKERS) --ignore=$(PEERS) $(ARGS)
@@ -108,14 +120,16 @@ $(FRAMEWORKS)/node_modules/.installed: $(FRAMEWORKS)/package.json | $(PEERS)/nod
 	  cd $(FRAMEWORKS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# What running needs is a third of what testing needs. What is there already is built upon: somebody who runs first and
+# tests later installs nothing twice, and who has all for tests has all for running.
+$(RUNNING): pyproject.toml constraints.txt
+	@if [ $(STAMP) -nt pyproject.toml ] && [ $(STAMP) -nt constraints.txt ]; then touch $@; else \
+	  $(CREATE) && echo "Setting up $(VENV) to run, once; this takes about a minute." && \
+	  $(INSTALL) -e . || $(FAILED); $(BIN)/python -m compileall -q gateway contract && touch $@; fi
+
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "brains-gateway needs Python 3.11 or newer: install it, or name it with make PYTHON=python3.12." >&2; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-	  { echo "This Python has no venv: install it (Debian: apt-get install python3-venv)." >&2; exit 1; }
-	@echo "Setting up $(VENV), once; this takes about a minute."
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt -e '.[dev]' || \
-	  { echo "The installation failed; what pip says above tells why. Run make again once it is fixed." >&2; exit 1; }
+	@if ! { [ $(RUNNING) -nt pyproject.toml ] && [ $(RUNNING) -nt constraints.txt ]; }; then $(CREATE); fi && \
+	  echo "Setting up $(VENV) to run and test, once; this takes about a minute." && \
+	  $(INSTALL) -e '.[dev]' || $(FAILED)
 	@$(BIN)/python -m compileall -q gateway contract
-	@touch $@
+	@touch $(RUNNING) $@
