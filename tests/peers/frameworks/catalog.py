@@ -70,7 +70,9 @@ def _node(program: str) -> Callable[[Place], Program]:
 
 
 def _installed(command: str) -> str:
-    return str(HERE / "node_modules" / ".bin" / command)
+    """Where a command is: with the peers that every change is tested with, or with the frameworks."""
+    there = PEERS / "node_modules" / ".bin" / command
+    return str(there if there.exists() else HERE / "node_modules" / ".bin" / command)
 
 
 def _gemini(place: Place) -> Program:
