@@ -80,8 +80,8 @@ def test_the_argument_that_gemini_cli_adds_to_every_tool_is_no_mistake(seen: Run
     assert found(seen.told("added"))
 
 
-# The others are told the same over either transport. This one is in a hurry over stdio.
-@pytest.mark.parametrize("name", ["vercel", pytest.param("openai_agents", marks=pytest.mark.nightly)])
+# The others are told the same over either transport.
+@pytest.mark.parametrize("name", list(ALWAYS))
 def test_a_gateway_that_the_framework_starts_itself_serves_its_model_as_well(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
