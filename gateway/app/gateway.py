@@ -58,7 +58,7 @@ from gateway.upstream.wire.transport import pooled_client
 if TYPE_CHECKING:
     from gateway.app.login import Login
     from gateway.app.observing import Observing
-    from gateway.app.redis_buckets import RedisBuckets
+    from gateway.app.redis_limits import RedisLimits
 
 log = structlog.get_logger()
 
@@ -334,13 +334,13 @@ def _allowance(settings: Settings) -> Allowance:
     )
 
 
-def _shared_buckets(settings: Settings) -> "RedisBuckets | None":
+def _shared_buckets(settings: Settings) -> "RedisLimits | None":
     if settings.redis_url is None or not settings.tells_callers_apart:
         return None
     # Imported when used: few have it.
-    from gateway.app.redis_buckets import RedisBuckets
+    from gateway.app.redis_limits import RedisLimits
 
-    return RedisBuckets(settings.redis_url.get_secret_value())
+    return RedisLimits(settings.redis_url.get_secret_value())
 
 
 def _is_stale(file: RereadFile[str] | None) -> bool:

@@ -25,7 +25,7 @@ from gateway.ingest.fetch import Fetcher
 from gateway.operations.errors import GatewayError
 
 if TYPE_CHECKING:
-    from gateway.app.redis_buckets import RedisBuckets
+    from gateway.app.redis_limits import RedisLimits
 
 _FILE: Final = "logins.sqlite3"
 # Anybody can make us fetch one: callers who ingest pages must not have to wait for that.
@@ -48,7 +48,7 @@ class Login:
 def login_of(
     settings: Settings,
     fetch: Fetcher | None,
-    buckets: "RedisBuckets | None",
+    buckets: "RedisLimits | None",
     clock: Callable[[], float] = time.time,
     ticks: Callable[[], float] = time.monotonic,
 ) -> Login:

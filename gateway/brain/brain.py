@@ -288,7 +288,7 @@ class Brain:
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[list[JsonObject], None]:
         """The frames of an answer, as they came together, `done` last; drawn from what the caller may see alone."""
-        with self._limits.hold_answer(call.caller.partition):
+        async with self._limits.hold_ask(call.caller.partition):
             finder = self._finder
             sources = Sources(
                 self.view(call), partial(finder.ended, call), partial(finder.paths_by_id, call, brain, query)

@@ -14,6 +14,13 @@ from gateway.operations.observer import Observer
 _CALLERS: Final = 10_000
 _MINUTE: Final = 60.0
 _What = Literal["calls", "fetches", "bytes"]
+_Held = Literal["calling", "asking", "fetching"]
+# What a limit is called where those that were reached are counted.
+_KINDS: Final[dict[_Held, str]] = {
+    "calling": "calls_at_once",
+    "asking": "answers_at_once",
+    "fetching": "fetches_at_once",
+}
 
 
 class LimitReached(GatewayError):
@@ -44,6 +51,15 @@ class Allowance:
             case "bytes":
                 most = self.bytes_per_minute / 1_048_576
                 return f"More than {most:g} MiB a minute are to be stored. Wait a little."
+
+    def at_once(self, what: _Held) -> int:
+        return {"calling": self.calls_at_once, "asking": self.asks_at_once, "fetching": self.fetches_at_once}[what]
+
+    def too_many(self, what: _Held) -> str:
+        """What is said to those who have as many under way already."""
+        under_way = {"calling": "calls are under way", "asking": "answers are under way"}
+        busy = under_way.get(what, "pages are being fetched")
+        return f"{self.at_once(what)} {busy} already. Wait for one."
 
 
 class Bucket:
@@ -89,18 +105,29 @@ class SharedBuckets(Protocol):
         ...
 
 
+class SharedLimits(SharedBuckets, Protocol):
+    """Places that other processes take too, beside buckets."""
+
+    async def hold(self, name: str, most: int) -> str | None:
+        """One of so many places, until it is given back or this process is gone. Empty if all are taken; None when
+        nobody can say."""
+        ...
+
+    def give_back(self, place: str) -> None: ...
+
+
 class Limits:
     """Keeps count for the callers of late; without an allowance nobody is limited.
 
-    Where there are `shared` buckets, what is taken in a time is counted with all other processes. While nobody can say
-    what those took, and of what is under way at once, each process counts for itself.
+    Where they are `shared`, what is taken in a time and what is under way at once is counted with all other processes.
+    While nobody can say what those took, each process counts for itself.
     """
 
     def __init__(
         self,
         allowance: Allowance | None = None,
         clock: Callable[[], float] = time.monotonic,
-        shared: SharedBuckets | None = None,
+        shared: SharedLimits | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._observer = observer or Observer()
@@ -113,14 +140,18 @@ class Limits:
     def are_set(self) -> bool:
         return self._allowance is not None
 
-    async def admit_call(self, caller: str) -> None:
-        """Count a call, with all other processes if they share.
+    async def admit_call(self, caller: str) -> str | None:
+        """Count a call, with all other processes if they share. Returns the place that it has among theirs.
 
         Raises:
             LimitReached: with the time to wait.
         """
-        if self._shared is None or not await self._is_shared(caller, "calls", 1):
+        if self._shared is None:
             self.count_call(caller)
+            return None
+        if not await self._is_shared(caller, "calls", 1):
+            self.count_call(caller)
+        return await self._place(caller, "calling")
 
     async def admit_stored(self, caller: str, *contents: str | bytes) -> None:
         """Count what is to be stored, with all other processes if they share."""
@@ -131,7 +162,13 @@ class Limits:
     async def hold_page(self, caller: str) -> AsyncIterator[None]:
         """One page, for as long as it takes to fetch, counted with all other processes if they share."""
         is_counted = self._shared is not None and await self._is_shared(caller, "fetches", 1)
-        with self.hold_fetch(caller, is_counted=is_counted):
+        with self.hold_fetch(caller, await self._place(caller, "fetching"), is_counted=is_counted):
+            yield
+
+    @asynccontextmanager
+    async def hold_ask(self, caller: str) -> AsyncIterator[None]:
+        """One answer, for as long as it takes, counted with all other processes if they share."""
+        with self.hold_answer(caller, await self._place(caller, "asking")):
             yield
 
     async def _is_shared(self, caller: str, what: _What, amount: float) -> bool:
@@ -162,20 +199,10 @@ class Limits:
             raise self._reached("calls", self._allowance.exceeded("calls"), wait)
 
     @contextmanager
-    def hold_call(self, caller: str) -> Iterator[None]:
+    def hold_call(self, caller: str, place: str | None = None) -> Iterator[None]:
         """One call, for as long as it takes: those that wait for a slow brain hold connections that others need."""
-        if self._allowance is None:
+        with self._hold(caller, "calling", place):
             yield
-            return
-        use = self._use(caller)
-        if use.calling >= self._allowance.calls_at_once:
-            message = f"{self._allowance.calls_at_once} calls are under way already. Wait for one."
-            raise self._reached("calls_at_once", message, 2)
-        use.calling += 1
-        try:
-            yield
-        finally:
-            use.calling -= 1
 
     def count_stored(self, caller: str, *contents: str | bytes) -> None:
         """Count what is to be stored, in bytes."""
@@ -185,38 +212,54 @@ class Limits:
             raise self._reached("bytes", self._allowance.exceeded("bytes"), wait)
 
     @contextmanager
-    def hold_answer(self, caller: str) -> Iterator[None]:
+    def hold_answer(self, caller: str, place: str | None = None) -> Iterator[None]:
         """One answer, for as long as it takes."""
-        if self._allowance is None:
+        with self._hold(caller, "asking", place):
             yield
-            return
-        use = self._use(caller)
-        if use.asking >= self._allowance.asks_at_once:
-            message = f"{self._allowance.asks_at_once} answers are under way already. Wait for one."
-            raise self._reached("answers_at_once", message, 2)
-        use.asking += 1
-        try:
-            yield
-        finally:
-            use.asking -= 1
 
     @contextmanager
-    def hold_fetch(self, caller: str, *, is_counted: bool = False) -> Iterator[None]:
+    def hold_fetch(self, caller: str, place: str | None = None, *, is_counted: bool = False) -> Iterator[None]:
         """One page, for as long as it takes to fetch."""
+        with self._hold(caller, "fetching", place):
+            if not is_counted:
+                self._count_fetch(caller)
+            yield
+
+    def _count_fetch(self, caller: str) -> None:
+        if self._allowance is not None and (wait := self._use(caller).fetches.take(1, self._clock())):
+            raise self._reached("fetches", self._allowance.exceeded("fetches"), wait)
+
+    @contextmanager
+    def _hold(self, caller: str, what: _Held, place: str | None) -> Iterator[None]:
+        """Count one that is under way. Its place among those of all processes is given back with it."""
         if self._allowance is None:
             yield
             return
         use = self._use(caller)
-        if use.fetching >= self._allowance.fetches_at_once:
-            message = f"{self._allowance.fetches_at_once} pages are being fetched already. Wait for one."
-            raise self._reached("fetches_at_once", message, 2)
-        if not is_counted and (wait := use.fetches.take(1, self._clock())):
-            raise self._reached("fetches", self._allowance.exceeded("fetches"), wait)
-        use.fetching += 1
         try:
-            yield
+            if getattr(use, what) >= self._allowance.at_once(what):
+                raise self._reached(_KINDS[what], self._allowance.too_many(what), 2)
+            setattr(use, what, getattr(use, what) + 1)
+            try:
+                yield
+            finally:
+                setattr(use, what, getattr(use, what) - 1)
         finally:
-            use.fetching -= 1
+            if place is not None and self._shared is not None:
+                self._shared.give_back(place)
+
+    async def _place(self, caller: str, what: _Held) -> str | None:
+        """A place among those of all processes; None if each counts for itself.
+
+        Raises:
+            LimitReached: all are taken.
+        """
+        if self._allowance is None or self._shared is None:
+            return None
+        place = await self._shared.hold(f"{what}:{caller}", self._allowance.at_once(what))
+        if place == "":
+            raise self._reached(_KINDS[what], self._allowance.too_many(what), 2)
+        return place
 
     def _use(self, caller: str) -> _Use:
         assert self._allowance is not None

@@ -177,7 +177,7 @@ class Settings(BrainSettings):
     )
     redis_url: HeaderWord | None = Field(
         None,
-        description="Redis or Valkey, where limits in a time are counted for all workers and replicas together: "
+        description="Redis or Valkey, where the limits of a caller are counted for all workers and replicas together: "
         "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: each process counts for "
         "itself. Needs `pip install brains-gateway[redis]`.",
     )

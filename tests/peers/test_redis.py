@@ -1,5 +1,6 @@
 """Limits that all replicas share, in a real Redis: they add up, and each replica goes on alone without it."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from redis import Redis
 from redis.exceptions import RedisError
 from structlog.testing import capture_logs
 
-from gateway.app.redis_buckets import RedisBuckets
-from gateway.brain.limits import Bucket
+from gateway.app import redis_limits
+from gateway.app.redis_limits import RedisLimits
+from gateway.brain.limits import Allowance, Bucket, LimitReached, Limits
 from tests.daemons.real import free_port
 from tests.gateway.http.auth.tokens import kept
 from tests.served import raw_call, serving
@@ -44,7 +46,7 @@ def _answers(client: Redis) -> bool:
 
 async def test_a_shared_bucket_holds_as_much_as_one_of_ours(tmp_path: Path) -> None:
     with redis_server(free_port(), tmp_path) as url:
-        first, second = RedisBuckets(url), RedisBuckets(url)
+        first, second = RedisLimits(url), RedisLimits(url)
         try:
             ours = Bucket(0.001, 10, 0)
             for n in range(12):
@@ -63,7 +65,7 @@ async def test_a_shared_bucket_holds_as_much_as_one_of_ours(tmp_path: Path) -> N
 
 async def test_without_redis_nobody_says_and_that_is_told_once_and_it_is_used_again(tmp_path: Path) -> None:
     port, now = free_port(), 0.0
-    buckets = RedisBuckets(f"redis://127.0.0.1:{port}/0", lambda: now)
+    buckets = RedisLimits(f"redis://127.0.0.1:{port}/0", lambda: now)
     try:
         with capture_logs() as lines:
             for _ in range(3):
@@ -74,6 +76,66 @@ async def test_without_redis_nobody_says_and_that_is_told_once_and_it_is_used_ag
         assert [line["event"] for line in lines] == ["limits.local", "limits.shared"]
     finally:
         await buckets.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis is waited for, however busy the machine is."""
+    monkeypatch.setattr(redis_limits, "_SECONDS", 30.0)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_places_are_shared_renewed_and_free_again_when_a_process_is_gone(tmp_path: Path) -> None:
+    with redis_server(free_port(), tmp_path) as url, Redis.from_url(url) as client:
+        first, second = (RedisLimits(url, held_seconds=3) for _ in range(2))
+
+        def ends(place: str | None) -> float:
+            return float(client.zscore("brains-gateway:at-once:calling:ann", str(place)) or 0)
+
+        try:
+            held = [await first.hold("calling:ann", 2), await second.hold("calling:ann", 2)]
+            assert all(held)
+            assert await first.hold("calling:ann", 2) == ""
+            assert await first.hold("calling:ben", 2)
+            second.give_back(str(held[1]))
+            await asyncio.wait(second._giving_back)
+            assert await second.hold("calling:ann", 2)
+            # It is renewed while it is held.
+            before = ends(held[0])
+            async with asyncio.timeout(60):
+                while ends(held[0]) <= before:  # noqa: ASYNC110  # Redis tells nobody
+                    await asyncio.sleep(0.05)
+            # One that is closed without giving back is as good as killed.
+            await first.close()
+            async with asyncio.timeout(60):
+                while not await second.hold("calling:ann", 2):  # noqa: ASYNC110  # Redis tells nobody
+                    await asyncio.sleep(0.05)
+        finally:
+            await second.close()
+
+
+@pytest.mark.usefixtures("patient")
+async def test_two_replicas_have_no_more_under_way_than_one_would(tmp_path: Path) -> None:
+    with redis_server(free_port(), tmp_path) as url:
+        shared = [RedisLimits(url), RedisLimits(url)]
+        replicas = [Limits(Allowance(1000, 3, 100, 10**6), shared=one) for one in shared]
+        let_in, refused, all_told = 0, 0, asyncio.Event()
+
+        async def ask(n: int) -> None:
+            nonlocal let_in, refused
+            try:
+                async with replicas[n % 2].hold_ask("ann"):
+                    let_in += 1
+                    await asyncio.wait_for(all_told.wait(), 60)
+            except LimitReached:
+                refused += 1
+                if refused == 37:
+                    all_told.set()
+
+        await asyncio.gather(*(ask(n) for n in range(40)))
+        assert (let_in, refused) == (3, 37)
+        for one in shared:
+            await one.close()
 
 
 def test_two_replicas_let_no_more_through_than_one_would(tmp_path: Path) -> None:

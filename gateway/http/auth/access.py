@@ -92,8 +92,8 @@ class Access:
         with ExitStack() as under_way:
             try:
                 principal = http_answer(scope).principal = await self._principal(scope)
-                await self._limits.admit_call(principal.partition)
-                under_way.enter_context(self._limits.hold_call(principal.partition))
+                place = await self._limits.admit_call(principal.partition)
+                under_way.enter_context(self._limits.hold_call(principal.partition, place))
             except Refused as error:
                 http_answer(scope).reason = str(error)
                 await self._unauthorized(scope)(scope, receive, send)

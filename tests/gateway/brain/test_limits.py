@@ -356,15 +356,27 @@ async def test_bytes_are_counted_and_not_characters(small: House) -> None:
 
 
 class Elsewhere:
-    """Buckets of others, which say what they are told to."""
+    """Buckets and places of others, which say what they are told to."""
 
-    def __init__(self, *says: float | None) -> None:
-        self.says = list(says)
+    def __init__(self, *says: float | None, places: int | None = 1000) -> None:
+        self.says, self.places = list(says), places
+        self.held: list[str] = []
         self.asked: list[tuple[str, float, float, float]] = []
 
     async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float | None:
         self.asked.append((bucket, per_second, holds, amount))
         return self.says.pop(0)
+
+    async def hold(self, name: str, most: int) -> str | None:
+        if self.places is None:
+            return None
+        if len(self.held) >= min(self.places, most):
+            return ""
+        self.held.append(f"{name}#{len(self.held)}")
+        return self.held[-1]
+
+    def give_back(self, place: str) -> None:
+        self.held.remove(place)
 
 
 async def test_what_others_count_is_not_counted_here() -> None:
@@ -400,6 +412,39 @@ async def test_while_others_do_not_say_our_own_limit_holds() -> None:
     await limits.admit_call("ann")
     with pytest.raises(LimitReached):
         await limits.admit_call("ann")
+
+
+async def test_places_that_others_have_are_taken_and_are_given_back() -> None:
+    others = Elsewhere(0, 0, 0, 0)
+    limits = Limits(Allowance(1, 1, 1, 6000, calls_at_once=1), shared=others)
+    place = await limits.admit_call("ann")
+    with limits.hold_call("ann", place), pytest.raises(LimitReached, match="1 calls are under way already"):
+        await limits.admit_call("ann")
+    async with limits.hold_ask("ann"):
+        assert [place.partition("#")[0] for place in others.held] == ["asking:ann"]
+        with pytest.raises(LimitReached, match="1 answers are under way already"):
+            async with limits.hold_ask("ann"):
+                raise AssertionError("it was let in")
+    async with limits.hold_page("ann"):
+        assert [place.partition("#")[0] for place in others.held] == ["fetching:ann"]
+    assert others.held == []
+
+
+async def test_a_place_is_given_back_if_our_own_limit_refuses() -> None:
+    others = Elsewhere(places=2)
+    limits = Limits(Allowance(1, 1, 1, 6000), shared=others)
+    with limits.hold_answer("ann"), pytest.raises(LimitReached):
+        async with limits.hold_ask("ann"):
+            raise AssertionError("it was let in")
+    assert others.held == []
+
+
+async def test_while_others_do_not_say_what_is_under_way_our_own_limit_holds() -> None:
+    limits = Limits(Allowance(1, 1, 1, 6000), shared=Elsewhere(places=None))
+    async with limits.hold_ask("ann"):
+        with pytest.raises(LimitReached):
+            async with limits.hold_ask("ann"):
+                raise AssertionError("it was let in")
 
 
 async def test_where_nobody_is_limited_others_are_not_asked() -> None:
