@@ -66,13 +66,16 @@ class CallExpect(Part):
 class CallStep(Part):
     """One call, `with` its arguments; or a `request` of another method.
 
-    `find` keeps what an expression finds in the text, or its first group: some answers are prose with ids in it.
+    With `once`, the same call is sent one time in a run, and every case that has it gets the same reply: no tool
+    deletes a brain, so as few as can be are made. `find` keeps what an expression finds in the text, or its first
+    group: some answers are prose with ids in it.
     """
 
     call: str | None = None
     with_: dict[str, Any] = Field(default_factory=dict, alias="with")
     meta: dict[str, Any] = Field(default_factory=dict)
     progress: bool = False
+    once: bool = False
     request: Request | None = None
     expect: CallExpect
     save: dict[str, str] = Field(default_factory=dict)
@@ -118,7 +121,7 @@ class CallCase(Head):
     """Where it lies says whose it is: `mcp/<surface>/<area>/<name>`."""
 
     id: str = Field(pattern=r"^mcp/(memory|kv|team|being|memo|chat)/[a-z_]+/[a-z0-9-]+$")
-    brain: Literal["shared", "own", "none"] = "shared"
+    brain: Literal["shared", "apart", "none"] = "shared"
     needs: Literal["page", "folder", "document"] | None = None
     files: dict[str, LocalFile] = Field(default_factory=dict)
     optional: bool = False

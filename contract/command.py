@@ -80,16 +80,30 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    url, token = _platform(arguments), token_of(arguments)
+    refuse_what_does_nothing(arguments)
+    told, left = asyncio.run(_until_told_to_stop(_cleaned(arguments)))
+    sys.stdout.write("".join(f"{line}\n" for line in told))
+    return 1 if left else 0
 
-    async def cleaned() -> int:
+
+async def _cleaned(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """What was done, in sentences, and what stays."""
+    if arguments.http:
+        url = _platform(arguments)
         async with client_for(url) as client:
-            target = HttpTarget(url, client, token, seconds=arguments.timeout)
+            target = HttpTarget(url, client, token_of(arguments), seconds=arguments.timeout)
             told = await cleaning.clean(target, arguments.run, arguments.brain, for_real=not arguments.dry_run)
-        sys.stdout.write("".join(f"{line}\n" for line in told))
-        return 1 if target.left else 0
-
-    return asyncio.run(_until_told_to_stop(cleaned()))
+        return told, target.left
+    if arguments.mcp:
+        address(arguments.mcp, "--mcp")
+    async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+        session = _session(arguments, client)
+        server = McpTarget(target_of(arguments), session, seconds=arguments.timeout)
+        try:
+            told = await cleaning.clean_calls(server, arguments.run, for_real=not arguments.dry_run)
+        finally:
+            await session.close()
+    return told, server.left
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -44,7 +44,12 @@ def explained(case: Head) -> str:
 
 
 def _needs(case: Any) -> list[str]:
-    brains = {"shared": "the brain of the run", "own": "a brain of its own", "none": "no brain"}
+    brains = {
+        "shared": "the brain of the run",
+        "own": "a brain of its own",
+        "apart": "a second brain of the run",
+        "none": "no brain",
+    }
     needs = [brains[case.brain]]
     if case.needs:
         needs.append(f"a {case.needs} (--{case.needs})")

@@ -1,5 +1,7 @@
 """Plays cases against a server of the tools, over MCP."""
 
+import asyncio
+import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from contract.exchange import NO_JSON, NoAnswer
 from contract.fill import Unknown, filled, found
 from contract.http_player import GIVEN_UP, all_of
 from contract.mcp_target import CREATE, McpTarget, pins, scoped, writers
-from contract.names import names_of, short_name
+from contract.names import names_of, own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported
 from contract.rpc import Reply
 from contract.words import cut, shown
@@ -27,6 +29,7 @@ SAYS_IT_HAS_NONE: Final = re.compile(
 )
 # What needs a language model, in servers that have none of their own.
 MODELS: Final = ("memory_ask", {"query": "contract"})
+SHARED: Final = "shared"
 
 
 class McpPlayer:
@@ -34,6 +37,8 @@ class McpPlayer:
         self._target = target
         self._no_brain: Blocked | None = None
         self._shared: str | None = target.brain
+        self._apart: asyncio.Task[str | None] | None = None
+        self._once: dict[str, asyncio.Task[Reply]] = {}
         self._silent = 0
         self._silence = ""
         self._has_documents = False
@@ -60,7 +65,7 @@ class McpPlayer:
             return
         if target.brain is None:
             try:
-                self._shared = await target.make_brain("shared")
+                self._shared = await target.make_brain(SHARED)
             except Blocked as error:
                 self._no_brain = error
         target.capabilities["brains"] = self._no_brain.cause.sentence if self._no_brain else "yes"
@@ -101,7 +106,7 @@ class McpPlayer:
             return "it needs a folder that the server can read: give --folder"
         if case.needs == "document" and not self._has_documents:
             return f"it needs a document, and {self._target.query!r} finds none: give --query with words of one"
-        if self._target.brain is not None and (case.brain == "own" or CREATE in case.tools):
+        if self._target.brain is not None and (case.brain == "apart" or CREATE in case.tools):
             return f"it makes brains, and --brain {self._target.brain} says to make none"
         return None
 
@@ -128,8 +133,14 @@ class McpPlayer:
             return names
         if self._no_brain is not None:
             raise Blocked(self._no_brain.cause)
-        brain = self._shared if case.brain == "shared" else await self._target.make_brain(short_name(case))
-        return {**names, "brain": brain}
+        brain = self._shared if case.brain == "shared" else await self._brain_apart()
+        slug = self._target.brain or own_name(self._target.run, SHARED)
+        return {**names, "brain": brain, "shared": self._shared, "slug": slug}
+
+    async def _brain_apart(self) -> str | None:
+        """One brain for all cases that would disturb the others."""
+        self._apart = self._apart or asyncio.ensure_future(self._target.make_brain("apart"))
+        return await self._apart
 
     async def _step(
         self, case: CallCase, step: CallStep, names: dict[str, Any], *, may_be_missing: bool = False
@@ -191,6 +202,15 @@ class McpPlayer:
             return await self._target.session.ask(request["method"], request["params"], self._target.seconds)
         assert step.call is not None
         arguments = self._with_brain(step.call, step.with_, names.get("brain"))
+        if step.once:
+            key = json.dumps([step.call, arguments], sort_keys=True)
+            if key not in self._once:
+                self._once[key] = asyncio.ensure_future(self._call(step, arguments))
+            return await self._once[key]
+        return await self._call(step, arguments)
+
+    async def _call(self, step: CallStep, arguments: dict[str, Any]) -> Reply:
+        assert step.call is not None
         meta = {**step.meta, **({"progressToken": secrets.token_hex(8)} if step.progress else {})}
         return await self._target.call(step.call, arguments, meta)
 

@@ -83,7 +83,7 @@ class McpTarget:
         also = f" Also {', '.join(odd)}." if odd else ""
         return [
             f"Left behind: {len(self.left)} brains, because no tool deletes one. Their names begin with "
-            f"{own_name(self.run, '')}; `contract clean --http` deletes them at the platform.{also}"
+            f"{own_name(self.run, '')}; `contract clean --http` deletes them at the platform behind it.{also}"
         ]
 
     def facts(self) -> dict[str, Any]:

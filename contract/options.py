@@ -31,7 +31,7 @@ def parser(program: str) -> argparse.ArgumentParser:
     verbs = made.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     check = verbs.add_parser("check", help="run the cases, and say what holds", epilog=_EPILOG)
     record = verbs.add_parser("record", help="run the cases, and write a baseline of what fails")
-    clean = verbs.add_parser("clean", help="delete the brains that runs left at a platform")
+    clean = verbs.add_parser("clean", help="delete the brains that runs left at a platform or a server")
     for verb in (check, record):
         _add_target(verb)
         _add_choice(verb)
@@ -41,12 +41,10 @@ def parser(program: str) -> argparse.ArgumentParser:
     check.add_argument("--junit", type=_writable, metavar="FILE", help="for CI, beside the card")
     check.add_argument("--html", type=_writable, metavar="FILE", help="a page that needs nothing else, beside the card")
     record.add_argument("--output", type=_writable, metavar="FILE", help="where to (default: standard output)")
-    clean.add_argument("--http", metavar="URL", required=True, help="the platform: where it is, without /v1")
-    clean.add_argument("--brain", metavar="NAME", help="delete what runs left in this brain, and no brains")
+    _add_target(clean)
     clean.add_argument("--run", metavar="ID", help="of this run alone (default: of every run)")
     clean.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     clean.add_argument("--timeout", type=_positive, default=30.0, metavar="SECONDS", help="for a step (default: 30)")
-    _add_token(clean)
     listed = verbs.add_parser("list", help="the cases: id, requirement, what holds")
     listed.add_argument("--only", action="append", default=[], metavar="PATTERN", help=_WORDS)
     listed.add_argument("--skip", action="append", default=[], metavar="PATTERN", help="all but these")
@@ -66,7 +64,7 @@ def _add_target(verb: argparse.ArgumentParser) -> None:
     _add_token(verb)
     verb.add_argument("--header", type=_header, action="append", default=[], help="with --mcp, as 'X-Brain: tea'")
     verb.add_argument("--wire", choices=(MODERN, HANDSHAKE), help="revision of MCP (default: the newest it knows)")
-    verb.add_argument("--brain", metavar="NAME", help="play in this brain of yours, and make none")
+    verb.add_argument("--brain", metavar="NAME", help="play in this brain of yours, and make none; clean this one")
     verb.add_argument("--anywhere", action="store_true", help="write into whichever brain the server takes")
 
 
@@ -90,6 +88,8 @@ def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
 
     Raises: Wrong.
     """
+    if arguments.verb == "clean" and (arguments.anywhere or (arguments.brain and not arguments.http)):
+        raise Wrong("clean takes --brain with --http alone, and never --anywhere: no tool lists documents of a run")
     kind = next(name for name in ("http", "mcp", "mcp_command") if getattr(arguments, name) is not None)
     useless = {
         "http": ("wire", "header", "folder", "anywhere", "query"),
@@ -97,7 +97,7 @@ def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
         "mcp_command": ("token", "token_file", "header"),
     }
     for name in useless[kind]:
-        if getattr(arguments, name):
+        if getattr(arguments, name, None):
             raise Wrong(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")
     if arguments.brain is not None and arguments.anywhere:
         raise Wrong("--brain and --anywhere cannot both be: the first names a brain, the second says that none matters")

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 from typing import Any
 
+import httpx
+
 from contract.exchange import NoAnswer
 from contract.rpc import JsonObject, Reply
 from tests.broken.calls import Act, Asked, Forward, asks, describes, failed, on, succeeded
@@ -86,6 +88,34 @@ def hangs(seconds: float = 0.05) -> Act:
         raise NoAnswer(f"there was no answer within {seconds:g} seconds", dead=True)
 
     return on("*", act)
+
+
+def is_slow(seconds: float = 0.05) -> Act:
+    """Every call takes a while, and is answered then."""
+
+    async def act(asked: Asked, forward: Forward) -> Reply:
+        await asyncio.sleep(seconds)
+        return await forward(asked)
+
+    return on("*", act)
+
+
+def deletes_brains(url: str) -> Act:
+    """A tool that the contract does not have: it deletes a brain at the platform."""
+
+    async def act(asked: Asked, forward: Forward) -> Reply:
+        if asked.tool == "memory_delete_brain":
+            async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+                path, sure = f"/v1/brains/{asked.arguments['brain']}", {"x-confirm-delete": "yes"}
+                gone = await client.delete(path, headers=sure)
+            return succeeded({"deleted": True}) if gone.is_success else failed("not_found: no such brain")
+        reply = await forward(asked)
+        if asked.method != "tools/list" or reply.result is None:
+            return reply
+        tool = {"name": "memory_delete_brain", "inputSchema": {"type": "object", "properties": {"brain": {}}}}
+        return Reply({**reply.result, "tools": [*reply.result["tools"], tool]})
+
+    return act
 
 
 def takes_every_brain() -> Act:

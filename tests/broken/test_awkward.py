@@ -7,10 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from contract import case
+from contract import case, cleaning
 from contract.command import main
+from contract.mcp_target import McpTarget
 from contract.outcome import Run, Unchecked
 from contract.report import Report
+from contract.rpc import HttpSession
 from tests.broken import awkward
 from tests.broken.calls import Act, BrokenSession, answers
 from tests.contract.servers import check_calls
@@ -103,6 +105,21 @@ def test_what_a_run_makes_has_its_name(gateway: Served) -> None:
     assert f"Left behind: {len(done.target.left)} brains" in Report(done).text()
 
 
+def test_a_whole_run_makes_no_more_brains_than_its_cases_need(gateway: Served) -> None:
+    every = case.selected(case.load_calls(), ["mcp/memory"], ["sizes"])
+    done = checked(gateway, awkward.both(), every)
+    made = [name.removeprefix(f"contract-{done.target.run}-") for name in done.target.left]
+    # For the run, for what would disturb it, and what is made to be looked at: each is named by its purpose.
+    assert len(made) <= 8, made
+
+
+def test_a_slow_server_is_judged_like_any_other(gateway: Served) -> None:
+    before = holdings(gateway)
+    some = case.selected(SOME, ["mcp/memory/create_brain", "mcp/memory/search"])
+    assert Report(checked(gateway, awkward.is_slow(), some)).findings == []
+    assert holdings(gateway) == before
+
+
 CAUSES = {
     "no brain can be made": (awkward.CREATE_FAILS, "memory_create_brain fails: internal_error: the disk of brain", 1),
     "nothing can be remembered": (awkward.REMEMBER_FAILS, "memory_remember fails: internal_error: the store is", 1),
@@ -114,11 +131,14 @@ CAUSES = {
 @pytest.mark.parametrize("name", CAUSES)
 def test_one_cause_is_one_finding(gateway: Served, name: str) -> None:
     act, title, findings = CAUSES[name]
+    before = holdings(gateway)
     if not findings:
         with pytest.raises(Unchecked, match=title):
             checked(gateway, act)
+        assert holdings(gateway) == before
         return
     made = Report(checked(gateway, act))
+    assert holdings(gateway) == before
     assert [one.title.startswith(title) for one in made.findings] == [True] * findings
     assert len(made.findings[0].blocked) > 10
     assert len(made.text().splitlines()) < 40
@@ -153,6 +173,33 @@ def test_a_schema_is_judged_by_what_it_does_and_a_number_by_its_value(gateway: S
 def test_a_brain_that_is_made_without_an_id_is_told(gateway: Served) -> None:
     (first, *_) = Report(checked(gateway, awkward.MAKES_NOTHING)).findings
     assert first.title.startswith("memory_create_brain fails: it tells no id") or first.failed
+
+
+def cleaned(gateway: Served, act: Act, **more: Any) -> tuple[list[str], list[str]]:
+    """What cleaning by the tools says, and what it leaves."""
+
+    async def clean() -> tuple[list[str], list[str]]:
+        async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+            target = McpTarget("it", BrokenSession(HttpSession(f"{gateway.url}/mcp", client, {}, None), act))
+            return await cleaning.clean_calls(target, more.get("run"), for_real=True), target.left
+
+    return asyncio.run(clean())
+
+
+def test_what_a_run_left_goes_by_a_tool_if_there_is_one_and_is_named_if_not(gateway: Served) -> None:
+    before = holdings(gateway)
+    few = case.selected(SOME, ["mcp/memory/create_brain/is-listed"])
+    done = checked(gateway, awkward.both(), few)
+    assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--run", done.target.run]) == 1
+    told, left = cleaned(gateway, awkward.both(), run=done.target.run)
+    assert sorted(left) == sorted(done.target.left) != []
+    assert all(name in told[0] for name in left)
+    assert "contract clean --http URL" in told[1]
+    told, left = cleaned(gateway, awkward.deletes_brains(str(gateway.upstream_url)), run=done.target.run)
+    assert (told, left) == ([f"{len(done.target.left)} brains deleted."], [])
+    assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--run", done.target.run]) == 0
+    assert holdings(gateway) == before
+    assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--anywhere"]) == 2
 
 
 def test_the_platform_is_clean_after_the_command(gateway: Served) -> None:
