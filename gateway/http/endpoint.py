@@ -133,8 +133,14 @@ class BesidePage:
         self._app, self._page = app, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_for_people = scope["type"] == "http" and (scope["path"] == "/" or scope["path"].startswith("/ui/"))
-        await (self._page if is_for_people else self._app)(scope, receive, send)
+        await (self._page if _is_for_people(scope) else self._app)(scope, receive, send)
+
+
+def _is_for_people(scope: Scope) -> bool:
+    """Forms go below `/ui/`: whoever posts to `/` is a program that has lost its way."""
+    if scope["type"] != "http":
+        return False
+    return scope["path"].startswith("/ui/") or (scope["path"] == "/" and scope["method"] in {"GET", "HEAD"})
 
 
 class Mounts:

@@ -11,7 +11,7 @@ import pytest
 from gateway.operations.errors import StreamBroken
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memory.answer import Answer
-from gateway.upstream import pipeline, sse
+from gateway.upstream import exchange, sse
 from tests.faults import streams
 from tests.faults.mutations import MUTATIONS, drawn
 from tests.faults.reading import events_of, read
@@ -122,12 +122,12 @@ async def fails_otherwise(found: AsyncIterator[JsonObject]) -> AsyncGenerator[Js
 def test_a_relay_that_is_wrong_is_found_out(
     change: Any, mutation: str, objection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "read_frames", frames_with(change))
+    monkeypatch.setattr(exchange, "read_frames", frames_with(change))
     assert objection in objections(25, mutation)
 
 
 def test_a_relay_that_crashes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "read_frames", frames_with(fails_otherwise))
+    monkeypatch.setattr(exchange, "read_frames", frames_with(fails_otherwise))
     assert "no error of ours" in objections(2, "none, in random chunks")
 
 
