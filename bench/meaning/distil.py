@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from bench.meaning import minilm
 from contract.platform import words as platform_words
-from contract.platform.meaning import offline, table
+from contract.platform.meaning import table
+from contract.platform.meaning.offline import Lexicon
 from contract.platform.meaning.table import Table
 
 Numbers: TypeAlias = NDArray[np.float32]
@@ -183,8 +184,7 @@ def _by_wordllama(words: Sequence[str]) -> Numbers:
     """The sum of the pieces of each word, with a table that has none."""
     nothing, as_it_is = np.zeros((0, DIMENSIONS), np.int8), np.eye(DIMENSIONS, dtype=np.float32)
     empty = Table([], nothing, np.zeros(0, np.float32), as_it_is)
-    lexicon = offline.Lexicon(empty, offline._tokenizer(), offline._weights())
-    return np.stack([rows.sum(axis=0) for rows in lexicon.rows_of([[word] for word in words])])
+    return np.stack([rows.sum(axis=0) for rows in Lexicon.load(empty).rows_of([[word] for word in words])])
 
 
 def _joined(sums: Sums, words: Sequence[str], by_minilm: Numbers, by_wordllama: Numbers) -> tuple[Numbers, Numbers]:

@@ -62,7 +62,7 @@ class OfflineEmbedder:
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    self._loaded = Lexicon(Table.load(), _tokenizer(), _weights())
+                    self._loaded = Lexicon.load(Table.load())
         return self._loaded
 
 
@@ -85,6 +85,10 @@ class Lexicon:
         self._rows = np.zeros((len(weights) + len(table), weights.shape[-1]), dtype=np.float32)
         self._is_made = np.zeros(len(self._rows), dtype=np.bool_)
         self._kept: dict[str, bytes] = {}
+
+    @classmethod
+    def load(cls, table: Table) -> "Lexicon":
+        return cls(table, _tokenizer(), _weights())
 
     def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
         """For each text, which is given as words, the rows of all its pieces."""
