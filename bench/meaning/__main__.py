@@ -50,7 +50,7 @@ def _page(every: Sequence[Collection], embedders: Sequence[Embedder], part: Part
         "",
         "Share of the notes that answer a question which are within the first 1 / 5 / 10 hits: by words alone, by",
         "meaning alone, and by both, which is what the embedded brain does. Each figure is from searches of the",
-        "platform's own store, so what it leaves out counts as not found. wordllama comes with the gateway;",
+        "platform's own store, so what it leaves out counts as not found. wordllama-minilm-256 comes with the gateway;",
         "all-MiniLM-L6-v2 is asked at `/v1/embeddings`, as any model is that `BRAINS_EMBED_URL` names.",
         "",
         "`python -m bench.meaning --minilm` makes this page from the notes and questions in `bench/meaning`. Settings",

@@ -51,6 +51,10 @@ class MiniLM:
                 vectors[place] = row
         return np.stack(vectors)
 
+    def vocabulary(self) -> dict[str, int]:
+        """Its pieces of words, with their numbers: the most common words have the lowest."""
+        return self._tokenizer.get_vocab()
+
     def _pooled(self, tokens: Sequence[Sequence[int]]) -> Numbers:
         width = max(map(len, tokens))
         ids = np.array([[*row, *[0] * (width - len(row))] for row in tokens])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from contract.platform.choice import Quote, choose
+from contract.platform.choice import Quote, choose, nearest
 from contract.platform.question import Question
 from contract.platform.search import Found, Hit
 from contract.platform.wire import JsonObject
@@ -13,13 +13,18 @@ from contract.platform.wire import JsonObject
 PREVIEW: Final = 512
 DELTA_WORDS, DELTA_CHARACTERS = 3, 32
 NOTHING_FOUND: Final = "This brain holds nothing on that."
+# Before what the nearest note says: it may not be the answer.
+NOT_IN_THESE_WORDS: Final = "Nothing says so in these words. The nearest note says:"
 
 
 def frames(found: Found, query: str = "") -> Iterator[JsonObject]:
     """The events of a whole answer, in the order they are sent."""
     yield retrieved(found)
-    answer = ""
-    quotes = choose(found, Question.read(query))
+    answer, question = "", Question.read(query)
+    quotes = choose(found, question)
+    if not quotes and (quotes := nearest(found, question)):
+        answer = NOT_IN_THESE_WORDS
+        yield from spoken(answer)
     for quote in quotes:
         piece = f"{_between(answer, quote)}{quote.said}" if answer else quote.said
         yield from spoken(piece)

@@ -21,6 +21,9 @@ WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 # A note that has no word of what the question is about is told if its meaning is as near as the first, and nearer than
 # that of every other note by the second: where several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.5, 0.3
+# Where nothing can be told as the answer, the nearest note is, and is called no more than that: if its meaning is as
+# near as the first, and nearer than that of every other note by the second (chosen with `bench/meaning`).
+NEAREST, AHEAD = 0.3, 0.2
 # Words that a question asks with, and that say little of what it is about, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
@@ -101,7 +104,7 @@ def choose(found: Found, question: Question | None = None) -> list[Quote]:
     """The pieces of an answer, in order; none where nothing that was found is worth telling."""
     if not found.hits or found.hits[0].score < WEAK:
         return []
-    reader = Reader(found.terms, question or Question.read(""), _meant(found.hits))
+    reader = Reader(found.terms, question or Question.read(""), _meant(found.hits, MEANT, STANDS_OUT))
     drafts = [draft for note in _notes(found.hits) if (draft := reader.draft(note)) is not None]
     if not drafts:
         return []
@@ -110,13 +113,22 @@ def choose(found: Found, question: Question | None = None) -> list[Quote]:
     return [*lead.quotes, *reader.others(lead, drafts)]
 
 
-def _meant(hits: Sequence[Hit]) -> str | None:
-    """The document that is meant, whatever its words, where one is nearer than all others by far."""
+def nearest(found: Found, question: Question | None = None) -> list[Quote]:
+    """What the note says whose meaning is nearest to a question that nothing answers; none where no note is near."""
+    meant = _meant(found.hits, NEAREST, AHEAD)
+    hits = [hit for hit in found.hits if hit.document_id == meant]
+    if not hits:
+        return []
+    return Reader(found.terms, question or Question.read(""), meant).quotes(_notes(hits)[0])
+
+
+def _meant(hits: Sequence[Hit], least: float, ahead: float) -> str | None:
+    """The document that is meant, whatever its words, where one is nearer than all others by so much."""
     near: dict[str, float] = {}
     for hit in hits:
         near[hit.document_id] = max(near.get(hit.document_id, 0.0), hit.semantic or 0.0)
-    first, second = (*sorted(near.values(), reverse=True), 0.0)[:2]
-    return max(near, key=near.__getitem__) if first >= MEANT and first - second >= STANDS_OUT else None
+    first, second = (*sorted(near.values(), reverse=True), 0.0, 0.0)[:2]
+    return max(near, key=near.__getitem__) if first >= least and first - second >= ahead else None
 
 
 def _notes(hits: Sequence[Hit]) -> list[Note]:
@@ -148,6 +160,11 @@ class Reader:
         title = TITLE_SHARE * self._weigh(note.title) / self._total
         rank = note.best.score * (1 + WANTED_SHARE * self._is_wanted(note)) + title
         return Draft(note.best, quotes, keys, rank) if quotes else None
+
+    def quotes(self, note: Note) -> list[Quote]:
+        """What a note says, whether or not it is on the subject; nothing where it cannot have what is asked for."""
+        self._read(note)
+        return self._told(note)[0] if note.parts and not self._lacks_address(note) else []
 
     def others(self, lead: Draft, drafts: Sequence[Draft]) -> Iterator[Quote]:
         """What other notes add, where the question asks for more than one thing."""
@@ -186,7 +203,7 @@ class Reader:
 
     def _is_on_the_subject(self, note: Note) -> bool:
         """Whether a note has to do with what is asked, and not only with how it is asked."""
-        if self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits):
+        if self._lacks_address(note):
             return False
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
         # If some of the words are there, those that are not there count: then it is likely about something else. Grams
@@ -199,6 +216,9 @@ class Reader:
             # Of several things that are asked, a note may know one, and the word for it may be one that questions have.
             return any(self._has_share(keys, wanted, IN_THE_TITLE) for wanted in (self._subject, self._keys))
         return self._has_share(keys, self._subject, share)
+
+    def _lacks_address(self, note: Note) -> bool:
+        return self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits)
 
     def _has_share(self, keys: Set[str], wanted: Set[str], share: float) -> bool:
         return self._weigh(keys & wanted) >= share * self._weigh(wanted)

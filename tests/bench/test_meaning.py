@@ -18,18 +18,18 @@ FLOORS = {
         "not English, paraphrase": 0.85,
         "not English, same words": 1.0,
         "other language": 0.33,
-        "paraphrase": 0.55,
+        "paraphrase": 0.65,
         "same words": 1.0,
     },
     SMALL.name: {
         "names and codes": 1.0,
         "not English, paraphrase": 0.85,
         "not English, same words": 1.0,
-        "other language": 0.6,
-        "paraphrase": 0.8,
+        "other language": 0.45,
+        "paraphrase": 0.85,
         "same words": 1.0,
     },
-    CONVERSATION.name: {"conversation": 0.36},
+    CONVERSATION.name: {"conversation": 0.45},
 }
 
 

@@ -1,7 +1,8 @@
-"""Vectors without a network: a table with one vector for each piece of a word, read from an installed package.
+"""Vectors without a network: that of a text is the sum of those of its words, scaled to length 1.
 
-The vector of a text is the sum of those of its pieces, scaled to length 1. The package's own code is not imported: its
-loader asks a network for the tokenizer, and it brings in far more than is needed.
+Common English words have theirs in a table that comes with the platform. All others are cut into pieces, which have
+theirs in an installed package. The package's own code is not imported: its loader asks a network for the tokenizer, and
+it brings in far more than is needed.
 """
 
 import json
@@ -11,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+
+from contract.platform.meaning.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +41,7 @@ NUMBER_BYTES: Final = 4
 class OfflineEmbedder:
     """Loaded when it is first used: that takes some tenths of a second."""
 
-    name: Final = "wordllama-256"
+    name: Final = "wordllama-minilm-256"
     dimensions: Final = 256
 
     def __init__(self) -> None:
@@ -59,26 +62,33 @@ class OfflineEmbedder:
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
-                    self._loaded = Lexicon(_tokenizer(), _weights())
+                    self._loaded = Lexicon.load(Table.load())
         return self._loaded
 
 
 class Lexicon:
-    """The pieces of each word, which are worked out once, as most words come again and again; and their rows."""
+    """What each word is made of, which is worked out once, as most words come again and again; and the rows of that.
 
-    def __init__(self, tokenizer: "Tokenizer", weights: "NDArray[np.float16]") -> None:
+    Pieces have the first numbers, and the words of the table those after them.
+    """
+
+    def __init__(self, table: Table, tokenizer: "Tokenizer", weights: "NDArray[np.float16]") -> None:
         import numpy as np
 
-        self._model, self._weights = tokenizer.model, weights
+        self._table, self._model, self._weights = table, tokenizer.model, weights
         pieces = tokenizer.get_vocab()
         self._letters = {piece for piece in pieces if len(piece) == 1}
         self._begins_word = np.zeros(len(weights), dtype=np.bool_)
         self._begins_word[[number for piece, number in pieces.items() if piece.startswith(SPACE)]] = True
         # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
         # was never written to takes no room.
-        self._rows = np.zeros(weights.shape, dtype=np.float32)
-        self._is_made = np.zeros(len(weights), dtype=np.bool_)
+        self._rows = np.zeros((len(weights) + len(table), weights.shape[-1]), dtype=np.float32)
+        self._is_made = np.zeros(len(self._rows), dtype=np.bool_)
         self._kept: dict[str, bytes] = {}
+
+    @classmethod
+    def load(cls, table: Table) -> "Lexicon":
+        return cls(table, _tokenizer(), _weights())
 
     def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
         """For each text, which is given as words, the rows of all its pieces."""
@@ -96,25 +106,50 @@ class Lexicon:
             yield self._rows.take(np.frombuffer(b"".join(whole), dtype=np.int32), axis=0)
 
     def _learn(self, words: Sequence[str]) -> dict[str, bytes]:
-        """All at once, in a third of the time that one after the other takes: no piece reaches over a space."""
         import numpy as np
 
-        readable = {word: text for word in words if (text := self._readable(word))}
-        pieces = self._model.tokenize("".join(SPACE + text for text in readable.values()))
-        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
-        unmade = numbers[~self._is_made[numbers]]
-        if len(unmade):
-            # Another thread may be doing the same, with the same result.
-            self._rows[unmade] = self._weights[unmade]
-            self._is_made[unmade] = True
-        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
-        encoded, ends = numbers.tobytes(), [*starts, len(numbers)][1:]
-        learned = dict.fromkeys(words, b"")
-        for word, start, end in zip(readable, starts, ends, strict=True):
-            if not _is_no_word(word, end - start):
-                learned[word] = encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
+        learned, others = dict.fromkeys(words, b""), dict[str, str]()
+        known = list[int]()
+        for word in words:
+            readable = self._readable(word)
+            places = self._table.places(readable)
+            if places is None:
+                others[word] = readable
+            else:
+                numbers = np.array(places, dtype=np.int32) + len(self._weights)
+                known += numbers.tolist()
+                learned[word] = numbers.tobytes()
+        self._make(np.array(known, dtype=np.int32))
+        learned |= self._cut(others)
         self._keep(learned)
         return learned
+
+    def _cut(self, words: Mapping[str, str]) -> dict[str, bytes]:
+        """The pieces of words, which are given with how they are read.
+
+        All at once, in a third of the time that one after the other takes: no piece reaches over a space.
+        """
+        import numpy as np
+
+        pieces = self._model.tokenize("".join(SPACE + text for text in words.values())) if words else []
+        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
+        self._make(numbers)
+        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
+        encoded, ends = numbers.tobytes(), [*starts, len(numbers)][1:]
+        return {
+            word: b"" if _is_no_word(word, end - start) else encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
+            for word, start, end in zip(words, starts, ends, strict=False)
+        }
+
+    def _make(self, numbers: "NDArray[np.int32]") -> None:
+        """Rows that are needed for the first time. Another thread may be making the same, with the same result."""
+        unmade = numbers[~self._is_made[numbers]]
+        pieces, words = unmade[unmade < len(self._weights)], unmade[unmade >= len(self._weights)]
+        for number in pieces.tolist():
+            # One after the other: in a product of two matrices the last digits depend on what else is in it.
+            self._rows[number] = self._table.projected(self._weights[number].astype("float32"))
+        self._rows[words] = self._table.rows(words - len(self._weights))
+        self._is_made[unmade] = True
 
     def _readable(self, word: str) -> str:
         """Without letters that are in no piece: they would be cut into bytes, slowly, and bytes mean nothing."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from contract.platform.answer import NOT_IN_THESE_WORDS, NOTHING_FOUND, frames
 from contract.platform.choice import choose
 from contract.platform.query import Term
 from contract.platform.question import Question
@@ -189,6 +190,36 @@ def test_of_notes_that_mean_about_the_same_none_is_told_and_one_that_stands_out_
     gloves = hit_of("a", "Wear gloves.", 0.36, 0.9)
     assert said(Found([gloves, hit_of("b", "Oil the gears.", 0.32, 0.8)], TERMS)) == []
     assert said(Found([gloves, hit_of("b", "Oil the gears.", 0.2, 0.5)], TERMS)) == ["Wear gloves."]
+
+
+def told(found: Found, question: str = "how are my hands protected?") -> str:
+    """The whole answer, held against the laws of every answer."""
+    return check(list(frames(found, question)), {hit.chunk_id: hit.text for hit in found.hits})
+
+
+def test_of_notes_that_do_not_answer_the_nearest_is_told_and_called_no_more_than_that() -> None:
+    gloves = hit_of("a", "Wear gloves.", 0.3, 0.9)
+    near = Found([gloves, hit_of("b", "Oil the gears.", 0.25, 0.65)], TERMS)
+    assert said(near) == []
+    assert told(near) == f"{NOT_IN_THESE_WORDS} Wear gloves."
+    assert told(Found([gloves, hit_of("b", "- Oil\n- Gears", 0.25, 0.65)], TERMS)).endswith("Wear gloves.")
+
+
+@pytest.mark.parametrize("other", [0.75, 0.95])
+def test_of_notes_that_are_about_as_near_none_is_told(other: float) -> None:
+    hits = [hit_of("a", "Wear gloves.", 0.3, 0.9), hit_of("b", "Oil the gears.", 0.25, other)]
+    assert told(Found(hits, TERMS)) == NOTHING_FOUND
+
+
+@pytest.mark.parametrize("semantic", [None, 0.1])
+def test_a_note_that_is_not_near_is_not_told_as_the_nearest(semantic: float | None) -> None:
+    assert told(by_meaning("Oil the gears weekly.", 0.3, semantic)) == NOTHING_FOUND
+
+
+def test_the_nearest_note_is_not_told_for_an_address_that_it_does_not_have() -> None:
+    found = Found([hit_of("a", "Wear gloves.", 0.3, 0.7), hit_of("b", "Oil.", 0.2, 0.45)], TERMS)
+    assert told(found).endswith("Wear gloves.")
+    assert told(found, "what is the phone number for hands?") == NOTHING_FOUND
 
 
 def test_a_note_with_one_word_of_several_is_not_told_however_near_it_is() -> None:

@@ -319,7 +319,7 @@ async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path
 @pytest.mark.needs_offline_model
 def test_the_model_that_embeds_is_told_with_how_far_it_is(tmp_path: Path) -> None:
     told = doctor(tmp_path)
-    assert "\nEmbedding  wordllama-256, offline, 0 of 0 chunks\n" in told.stdout
+    assert "\nEmbedding  wordllama-minilm-256, offline, 0 of 0 chunks\n" in told.stdout
     code, found = report(tmp_path)
     assert (code, found["models"]["embedding"]["state"]) == (0, "ready")
 

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from contract.platform.meaning import offline
+from contract.platform.meaning import offline, table
 from contract.platform.meaning.offline import Lexicon, OfflineEmbedder
+from contract.platform.meaning.table import Table
 
 pytestmark = pytest.mark.needs_offline_model
 
@@ -122,10 +123,30 @@ def test_new_words_are_learned_a_few_at_a_time(letters: str) -> None:
         return loaded.model.tokenize(text)
 
     tokenizer = SimpleNamespace(model=SimpleNamespace(tokenize=tokenize), get_vocab=loaded.get_vocab)
-    lexicon = Lexicon(cast(Tokenizer, tokenizer), offline._weights())
     words = ["".join(word) for word in product(letters, repeat=5 if len(letters) > 3 else 8)]
+    lexicon = Lexicon(Table.load(), cast(Tokenizer, tokenizer), offline._weights())
     assert len(list(lexicon.rows_of([words]))) == 1
     assert 0 < max(lengths) < 2 * offline.LEARNED_AT_ONCE
+
+
+def test_a_word_of_the_table_is_the_same_however_it_is_written() -> None:
+    assert np.array_equal(*EMBEDDER.embed(["Dentist, (soup)", "dentist soup"]))
+
+
+@pytest.mark.parametrize("token", ["zzyzxq", "soup_2", "n4", "soup-zzyzxq", "réunion"])
+def test_what_is_not_wholly_in_the_table_is_cut_into_pieces(token: str) -> None:
+    assert Table.load().places("soup-bowl,") is not None
+    assert Table.load().places(token) is None
+
+
+def test_a_token_without_letters_or_digits_means_nothing() -> None:
+    assert np.array_equal(*EMBEDDER.embed(["soup -- bowl ...", "soup bowl"]))
+
+
+def test_the_table_has_a_row_for_each_word_and_no_word_twice() -> None:
+    words = table.WORDS.read_text(encoding="utf-8").split()
+    assert len(words) == len(set(words)) == len(np.load(table.ROWS)) == len(np.load(table.SCALES))
+    assert all(table.words_of(word) == [word] for word in words)
 
 
 def test_many_threads_that_begin_together_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
