@@ -87,16 +87,16 @@ def _logins(settings: Settings, clock: Callable[[], float]) -> Logins:
 
 
 def _document_fetch(fetch: Fetcher | None) -> Fetch | None:
-    """What gets the documents of clients. It goes where pages may be fetched from, and nowhere else."""
+    """What gets the documents of clients: from the public web alone, because nobody has logged in yet."""
     if fetch is None:
         return None
-
+    fetch_public = fetch.public_only()
     places = asyncio.Semaphore(_FETCHES)
 
     async def get(url: str) -> tuple[str, bytes]:
         try:
             async with asyncio.timeout(_FETCH_SECONDS), places:
-                page = await fetch(url)
+                page = await fetch_public(url)
         except TimeoutError:
             raise GatewayError("fetch_failed") from None
         return page.url, page.body

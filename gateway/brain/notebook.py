@@ -1,5 +1,6 @@
 """The notes of a brain, as surfaces that keep notes see them: read, listed, found, changed."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -160,7 +161,7 @@ class Notebook:
             await in_parallel([self._counting(after, path, times) for path in paths])
 
         if paths and scopes.WRITE in call.caller.principal.scopes:
-            self._brain.later(call, f"hits {call.request_id}", counted)
+            self._brain.later(call, f"hits {secrets.token_hex(8)}", counted)
 
     def uncount(self, call: Call, path: str) -> None:
         """Begin to count anew, once the call is answered: what is put there next is another note."""

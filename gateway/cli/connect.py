@@ -132,7 +132,11 @@ class _Desk:
         path = clients.file_of(client, self._project)
         if path is None:
             raise Refused(f"{client.name} has no file for one project: connect it with --scope user.")
-        return ConfigFile.look(client, path)
+        file = ConfigFile.look(client, path)
+        if self._project is not None and not file.path.is_relative_to(self._project.resolve()):
+            # A repository may bring links along.
+            raise Refused(f"{path} leads out of the project, and is left alone.")
+        return file
 
     def _connect(self, key: str, client: Client, server: Server) -> Outcome:
         file, entry = self._file(client), entry_of(client, server, self._name)
@@ -157,7 +161,8 @@ class _Desk:
         except Refused as refused:
             outcome.state, outcome.message = "doubtful", str(refused)
             return outcome
-        outcome.client_says = ask_client(client, self._name, folder)
+        # Asked in a project, a client may start whatever else the repository names.
+        outcome.client_says = ask_client(client, self._name, folder) if self._project is None else None
         outcome.message += f" {outcome.tools} tools are listed."
         if outcome.client_says is False:
             command = " ".join([client.program, *client.check]).format(name=self._name)

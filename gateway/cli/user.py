@@ -12,6 +12,7 @@ from gateway.cli.print_table import print_table
 from gateway.config import user_file
 from gateway.config.passwords import LEAST, MOST, hash_password
 from gateway.config.settings import BadSetting, Settings
+from gateway.operations import audit
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import check_id
 
@@ -44,6 +45,7 @@ def add_user(settings: Settings, arguments: argparse.Namespace) -> None:
     with user_file.change(settings.users_path) as users:
         _check_person(user, users)
         users.append(user)
+    audit.note("command", tool="user add", client=name, brain=user.brain, scope=user.scope, outcome="ok")
     say(f"User {name} is added. They log in with BRAINS_AUTH=password, in the browser that their client opens.")
 
 
@@ -83,6 +85,7 @@ def _check_person(user: user_file.User, users: list[user_file.User]) -> None:
 def remove_user(path: Path, name: str) -> None:
     with user_file.change(path) as users:
         users.remove(_found(users, name))
+    audit.note("command", tool="user remove", client=name.lower(), outcome="ok")
     say(f"User {name.lower()} is removed. Gateways that run read the file again with the next call.")
 
 
@@ -92,6 +95,7 @@ def change_password(path: Path, name: str) -> None:
     with user_file.change(path) as users:
         user = _found(users, name)
         users[users.index(user)] = user.model_copy(update={"password": hashed})
+    audit.note("command", tool="user password", client=user.name, outcome="ok")
     say(f"The password of {user.name} is changed. {_AGAIN}")
 
 

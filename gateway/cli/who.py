@@ -14,15 +14,15 @@ from gateway.operations.table import JsonObject
 
 
 async def who(desk: Desk, arguments: argparse.Namespace) -> None:
-    if desk.principal is LOCAL and desk.settings.auth in ("tokens", "jwt"):
-        raise BadSetting("Here callers are told apart, so say who: the id or subject of a token, or a subject.")
+    if desk.principal is LOCAL and desk.settings.auth in ("tokens", "jwt", "password"):
+        raise BadSetting("Here callers are told apart, so say who: the id or subject of a token, a user, or a subject.")
     notes = await kept_for(desk, arguments.brain)
     told: JsonObject = {"who": _who(desk), "tokens": _tokens(desk), "memberships": _memberships(desk), "kept": notes}
     if arguments.json:
         print_json(told)
         return
     _print(told, with_paths=arguments.paths)
-    if desk.settings.auth == "jwt":
+    if desk.settings.auth in ("jwt", "password"):
         say("Sessions go by the client that held them, too: those of theirs cannot be found by a subject alone.")
 
 

@@ -118,15 +118,23 @@ def made_key(path: Path) -> None:
             replace_file(path, secrets.token_hex(32).encode() + b"\n")
 
 
-def replace_file(path: Path, body: bytes, mode: int = 0o600) -> None:
-    """All of it or nothing: whoever reads meanwhile sees the old file or the new one."""
+def replace_file(path: Path, body: bytes, mode: int = 0o600, there: os.stat_result | None = None) -> None:
+    """All of it or nothing: whoever reads meanwhile sees the old file or the new one.
+
+    What is `there` lends it its owner and its mode.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, mode)
+            if there is not None and hasattr(os, "fchown") and there.st_uid != os.geteuid():
+                # Done by root for somebody else, whose file it must stay.
+                os.fchown(file.fileno(), there.st_uid, there.st_gid)
+            if hasattr(os, "fchmod"):
+                # By the open file: by its name, it might be another by now.
+                os.fchmod(file.fileno(), mode if there is None else there.st_mode & 0o777)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

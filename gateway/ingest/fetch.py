@@ -88,6 +88,10 @@ class Fetcher:
         self._transport = transport or _tls_transport
         self._wall_seconds = wall_seconds
 
+    def public_only(self) -> "Fetcher":
+        """The same without exceptions, for whoever is not known yet."""
+        return Fetcher(resolve=self._resolve, transport=self._transport, wall_seconds=self._wall_seconds)
+
     async def __call__(self, url: str) -> Page:
         """The page at a URL, redirects followed, each hop checked as the first.
 

@@ -87,7 +87,8 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
 
 def _join_plain(texts: Sequence[tuple[str, str]]) -> str | None:
     """All of them, if there is room and nothing in them is to be changed, as there mostly is not: looked at once."""
-    body, count = "".join([text for _, text in texts]), len(texts)
+    # On lines of their own: what is invisible may be seen behind the last letter of another text.
+    body, count = "\n".join([text for _, text in texts]), len(texts)
     if len(body) > FULL_LENGTH or "=" in body or visible(body) is not body:
         return None
     joined = "\n\n".join(

@@ -143,7 +143,10 @@ class Login:
             return self._ask(request, "This token is too long for a cookie, so the page cannot keep it.", 400)
         try:
             principal = await self._inbound.principal(token)
-            await self._limits.admit_call(principal.partition)
+            place = await self._limits.admit_call(principal.partition)
+            # It counts, and is over.
+            with self._limits.hold_call(principal.partition, place):
+                pass
         except Refused as error:
             log.warning("http.refused", status=401, reason=str(error), path=LOGIN)
             return self._ask(request, _WRONG, 401)

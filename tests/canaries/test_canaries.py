@@ -179,6 +179,7 @@ def gateway(directory: Path, mode: str) -> Iterator[Run]:
             "BRAINS_INGEST_ROOTS": str(directory / "files"),
             "BRAINS_LOG_LEVEL": "debug",
             "BRAINS_LOG_FORMAT": format_,
+            "BRAINS_LOG_CALLERS": "hash",
             "BRAINS_FIRST_EVENT_SECONDS": "2",
             "BRAINS_READ_SECONDS": "2",
             "BRAINS_CALLS_PER_SECOND": "1000",

@@ -1,6 +1,5 @@
 """The file of a client: changed as a whole or not at all, and made again what it was."""
 
-import os
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -111,10 +110,7 @@ class ConfigFile:
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
             there = self.path.stat() if self.before is not None else None
-            replace_file(self.path, after, new_mode if there is None else there.st_mode & 0o7777)
-            if there is not None and hasattr(os, "geteuid") and there.st_uid != os.geteuid():
-                # Done by root for somebody else, whose file it must stay.
-                os.chown(self.path, there.st_uid, there.st_gid)
+            replace_file(self.path, after, new_mode, there)
         except OSError as error:
             raise Refused(f"{self.path} cannot be written: {error.strerror}.") from None
 

@@ -19,7 +19,7 @@ WRONG: dict[str, tuple[dict[str, str], str, str]] = {
     "a format that is none": ({"BRAINS_LOG_FORMAT": "logfmt"}, "BRAINS_LOG_FORMAT", "one of 'auto'"),
     "a dialect that is none": ({"BRAINS_DIALECT": "rest"}, "BRAINS_DIALECT", "one of 'auto'"),
     "a surface that is none": ({"BRAINS_SURFACES": "memory,vr"}, "BRAINS_SURFACES", "some of memory, kv"),
-    "a way in that is none": ({"BRAINS_AUTH": "oauth"}, "BRAINS_AUTH", "one of 'none', 'tokens' or 'jwt'"),
+    "a way in that is none": ({"BRAINS_AUTH": "oauth"}, "BRAINS_AUTH", "one of 'none', 'tokens', 'jwt' or 'password'"),
     "a yes that is none": ({"BRAINS_READ_ONLY": "please"}, "BRAINS_READ_ONLY", "true or false"),
     "a number of seconds below zero": ({"BRAINS_READ_SECONDS": "-1"}, "BRAINS_READ_SECONDS", "more than 0"),
     "a size with a unit": ({"BRAINS_MAX_BODY": "32MB"}, "BRAINS_MAX_BODY", "a whole number"),

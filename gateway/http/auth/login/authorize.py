@@ -13,6 +13,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http.auth.access import http_answer
 from gateway.http.auth.login.clients import BadClient, Clients, short_id
 from gateway.http.auth.login.forms import BadForm, address_of, cookie_of, form_of, query_of
 from gateway.http.auth.login.grants import Asked, Grants
@@ -21,7 +22,8 @@ from gateway.http.auth.login.pages import Form, consent_page, password_page, ref
 from gateway.http.auth.login.redirects import with_answer
 from gateway.http.auth.login.throttle import DOCUMENTS, Throttle
 from gateway.http.auth.login.users import TooMany, Users
-from gateway.operations import scopes
+from gateway.operations import audit, scopes
+from gateway.operations.table import JsonObject
 
 log = structlog.get_logger()
 
@@ -64,9 +66,9 @@ class Authorize:
             query = query_of(request)
             redirect_uri, client_name = await self._program(query, address_of(request))
         except (BadForm, BadClient, _Unclear) as error:
-            return _refuse(str(error))
+            return _refuse(request, str(error))
         except TooMany as error:
-            return _refuse("Too many programs were looked up for you. Try again in a minute.", 429, str(error))
+            return _refuse(request, "Too many programs were looked up for you. Try again in a minute.", 429, str(error))
         try:
             asked = self._asked(query, redirect_uri, client_name)
         except _Wrong as wrong:
@@ -87,14 +89,14 @@ class Authorize:
             kind = "consent" if "consent" in given else "request"
             said = self._open(kind, given.get(kind, ""), cookie_of(request, self._cookie))
         except BadForm as error:
-            return _refuse("What your browser sent cannot be read.", reason=str(error))
+            return _refuse(request, "What your browser sent cannot be read.", reason=str(error))
         except (Broken, _Unclear) as error:
-            return _refuse(_ELSEWHERE, reason=str(error))
+            return _refuse(request, _ELSEWHERE, reason=str(error))
         asked = Asked(**said["asked"])
         if given.get("decision") == "deny":
             return self._send_back(asked.redirect_uri, asked.state, error="access_denied")
         if kind == "consent":
-            return self._consented(asked, said)
+            return self._consented(asked, said, request)
         return await self._logged_in(asked, given, request)
 
     async def _logged_in(self, asked: Asked, given: Mapping[str, str], request: Request) -> Response:
@@ -102,24 +104,27 @@ class Authorize:
         try:
             user = await self.users.log_in(given.get("user", ""), given.get("password", ""), address_of(request))
         except TooMany as error:
-            log.warning("login.refused", path="/authorize", reason="too many tries")
+            _note_refused(request, "too many tries")
             sentence = "That was tried too often. Wait a minute, and try again."
             page = password_page(self._host, asked, form, sentence, 429)
             page.headers["retry-after"] = str(max(1, round(error.seconds)))
             return page
         if user is None:
             # Not who: what was typed may be a password in the wrong place.
-            log.warning("login.refused", path="/authorize", reason="user or password")
+            _note_refused(request, "user or password")
             return password_page(self._host, asked, form, "The user name or the password is wrong.", 400)
-        version = self.users.version_of(user.name)
-        who = {"user": user.name, "version": version, "login": secrets.token_urlsafe(16)}
+        # Of what was checked: the file may have changed since.
+        who = {"user": user.name, "version": user.version(), "login": secrets.token_urlsafe(16)}
         sealed = self._seal("consent", {"asked": asdict(asked), **who}, str(cookie_of(request, self._cookie)))
         return consent_page(self._host, asked, user, Form(sealed, asked.redirect_uri))
 
-    def _consented(self, asked: Asked, said: Mapping[str, Any]) -> Response:
+    def _consented(self, asked: Asked, said: Mapping[str, Any], request: Request) -> Response:
         user = self.users.named(said["user"], said["version"])
         if user is None:
-            return _refuse(_ELSEWHERE, reason="the user is gone or has changed")
+            return _refuse(request, _ELSEWHERE, reason="the user is gone or has changed")
+        http = http_answer(request.scope)
+        to_whom: JsonObject = {"caller": user.name, "client": short_id(asked.client), "address": http.address}
+        audit.note("login", **to_whom, outcome="ok", request_id=http.request_id)
         log.info("login.granted", user=user.name, client=short_id(asked.client), scope=asked.granted_to(user))
         return self._send_back(asked.redirect_uri, asked.state, code=self.grants.code(asked, user, said["login"]))
 
@@ -197,6 +202,13 @@ def _hashed(browser: str) -> str:
     return hashlib.sha256(browser.encode()).hexdigest()[:32]
 
 
-def _refuse(sentence: str, status: int = 400, reason: str | None = None) -> Response:
-    log.warning("login.refused", path="/authorize", reason=reason or sentence)
+def _refuse(request: Request, sentence: str, status: int = 400, reason: str | None = None) -> Response:
+    http_answer(request.scope).reason = reason or sentence
     return refusal_page(sentence, status)
+
+
+def _note_refused(request: Request, reason: str) -> None:
+    """Guesses are what whoever keeps an audit log looks for; not who was guessed, which may be a password."""
+    http = http_answer(request.scope)
+    http.reason = reason
+    audit.note("refused", address=http.address, tool="login", outcome=reason, request_id=http.request_id)

@@ -48,6 +48,7 @@ class Said(BaseModel):
     client_name: str = Field("", max_length=200)
     grant_types: list[str] = ["authorization_code"]
     response_types: list[str] = ["code"]
+    token_endpoint_auth_method: str | None = None
 
     @property
     def is_for_codes(self) -> bool:
@@ -147,7 +148,7 @@ class Clients:
             said, entry = _parse(body), json.loads(body)
         except BadClient:
             return "What this program says of itself cannot be understood."
-        if entry.get("client_id") != client_id or entry.get("token_endpoint_auth_method") not in _PUBLIC:
+        if entry.get("client_id") != client_id or said.token_endpoint_auth_method not in _PUBLIC:
             return "What this program says of itself is about another program, or one with a secret."
         return Client(client_id, _shown(said.client_name), tuple(said.redirect_uris))
 

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 _LENGTH: Final = 1024
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_LOOPBACK_PLACE: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 # Programs that are called by a scheme of their own. Others have a scheme with a dot, as RFC 8252 asks.
 _APPS: Final = frozenset({"cursor", "vscode", "vscode-insiders", "windsurf", "zed"})
 _ASCII: Final = re.compile(r"[!-~]+")
@@ -33,15 +34,18 @@ def check_redirect(uri: str) -> str:
 
 def is_registered(uri: str, registered: Sequence[str]) -> bool:
     """Letter by letter; but the port of a program on the user's own machine is whichever it got (RFC 8252)."""
+    try:
+        # What is not plain, a browser may read as another address than we do.
+        check_redirect(uri)
+    except ValueError:
+        return False
     return uri in registered or any(_without_port(uri) == _without_port(known) is not None for known in registered)
 
 
 def _without_port(uri: str) -> SplitResult | None:
     parts = urlsplit(uri)
-    if parts.scheme != "http" or parts.hostname not in _LOOPBACK:
-        return None
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return parts._replace(netloc=host)
+    place = _LOOPBACK_PLACE.fullmatch(parts.netloc) if parts.scheme == "http" else None
+    return None if place is None else parts._replace(netloc=place[1])
 
 
 def is_on_this_machine(uri: str) -> bool:

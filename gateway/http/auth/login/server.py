@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.http.auth.access import http_answer
 from gateway.http.auth.jwt import JwtInbound
 from gateway.http.auth.login.authorize import Authorize
 from gateway.http.auth.login.clients import BadClient, Clients
@@ -70,7 +71,7 @@ class LoginServer:
             elif method == "OPTIONS" and scope["path"] in for_programs:
                 response = Response(status_code=204, headers=_PREFLIGHT)
             else:
-                response = _refuse(scope["path"], "invalid_request", "method", 400)
+                response = _refuse(scope, "invalid_request", "method", 400)
             await response(scope, receive, send)
 
         return answer
@@ -99,14 +100,14 @@ class LoginServer:
 
     async def _register(self, request: Request) -> Response:
         if wait := await self.throttle.take(REGISTRATIONS, address_of(request)):
-            return _refuse("/register", "temporarily_unavailable", "too many", 429, wait)
+            return _refuse(request.scope, "temporarily_unavailable", "too many", 429, wait)
         try:
             client, said = self.clients.register(await body_of(request))
         except BadForm as error:
-            return _refuse("/register", "invalid_client_metadata", str(error))
+            return _refuse(request.scope, "invalid_client_metadata", str(error))
         except BadClient as error:
             error_code = "invalid_redirect_uri" if "redirect_uris" in str(error) else "invalid_client_metadata"
-            return _refuse("/register", error_code, str(error), description=str(error))
+            return _refuse(request.scope, error_code, str(error), description=str(error))
         log.info("login.registered", client=client.name)
         return JSONResponse(
             {
@@ -132,18 +133,20 @@ class LoginServer:
                 case _:
                     raise Denied("unsupported_grant_type", "grant_type")
         except BadForm as error:
-            return _refuse("/token", "invalid_request", str(error), description=f"Send it once and plainly: {error}.")
+            return _refuse(
+                request.scope, "invalid_request", str(error), description=f"Send it once and plainly: {error}."
+            )
         except Denied as denied:
-            return _refuse("/token", denied.error, str(denied), denied.status)
+            return _refuse(request.scope, denied.error, str(denied), denied.status)
         return JSONResponse(tokens, headers=_UNSTORED)
 
     async def _revoke(self, request: Request) -> Response:
         try:
             await self.grants.revoke(await form_of(request), self.access)
         except BadForm as error:
-            return _refuse("/revoke", "invalid_request", str(error))
+            return _refuse(request.scope, "invalid_request", str(error))
         except Denied as denied:
-            return _refuse("/revoke", denied.error, str(denied), denied.status)
+            return _refuse(request.scope, denied.error, str(denied), denied.status)
         return Response(status_code=200, headers=_UNSTORED)
 
 
@@ -158,9 +161,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 
 def _refuse(
-    path: str, error: str, reason: str, status: int = 400, wait: float | None = None, description: str | None = None
+    scope: Scope, error: str, reason: str, status: int = 400, wait: float | None = None, description: str | None = None
 ) -> Response:
-    log.warning("login.refused", path=path, error=error, reason=reason)
+    http_answer(scope).reason = f"{error}: {reason}"
     retry = {"retry-after": str(max(1, round(wait or 5)))} if status in {429, 503} else {}
     said = description or _SENTENCES.get(error, "")
     return JSONResponse({"error": error, "error_description": said}, status, {**_UNSTORED, **retry})

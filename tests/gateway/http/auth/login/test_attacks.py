@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.http.auth.jwt import claims_of
+from gateway.http.auth.login.redirects import is_registered
 from tests.gateway.http.auth.login.house import (
     PASSWORD,
     REDIRECT,
@@ -429,12 +430,12 @@ def test_refusals_are_logged_with_their_reason_and_no_secret(ada: Person) -> Non
         ada.redeem(code, code_verifier="x" * 43)
         tokens = ada.redeem(code).json()
         ada.redeem(code)
-    reasons = [event["reason"] for event in logs if event["event"] == "login.refused"]
+    reasons = [event["reason"] for event in logs if event["event"] == "http.refused"]
     assert reasons == [
         "user or password",
         "user or password",
-        "not the verifier",
-        "used before, or revoked: the login is ended",
+        "invalid_grant: not the verifier",
+        "invalid_grant: used before, or revoked: the login is ended",
     ]
     told = json.dumps(logs)
     for secret in ("a typed secret", PASSWORD, code, tokens["access_token"], tokens["refresh_token"], ada.verifier):
@@ -471,3 +472,29 @@ def test_a_redirect_keeps_nothing_but_the_answer(ada: Person) -> None:
     assert done.headers["location"].startswith(REDIRECT)
     assert set(answer_of(done)) == {"code", "state", "iss"}
     assert done.text == ""
+
+
+# --- Addresses that a browser reads in another way than we do
+
+ODD = (
+    "http://evil.example\\@127.0.0.1/callback",
+    "http://evil.example\\ http: @127.0.0.1/callback",
+    "http://ada@127.0.0.1/callback",
+    "http://127.0.0.1@evil.example/callback",
+    "http://127.0.0.1:80;x/callback",
+    "http://127.0.0.1/call\tback",
+    "http://127.0.0.1/callback\r\nlocation: x",
+    "http://[",
+    "http://127.0.0.1:999999/callback",
+)
+
+
+@pytest.mark.parametrize("uri", ODD)
+def test_a_program_of_this_machine_is_sent_nothing_at_an_odd_address(uri: str) -> None:
+    assert not is_registered(uri, ["http://127.0.0.1/callback"])
+
+
+def test_a_program_of_this_machine_may_have_any_port() -> None:
+    for uri in ("http://127.0.0.1/callback", "http://127.0.0.1:1/callback", "http://127.0.0.1:65535/callback"):
+        assert is_registered(uri, ["http://127.0.0.1:8000/callback"])
+    assert not is_registered("http://localhost:1/callback", ["http://127.0.0.1:8000/callback"])
