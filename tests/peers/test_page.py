@@ -47,7 +47,8 @@ def test_people_do_in_a_browser_what_the_page_offers(tmp_path: Path) -> None:
     assert "22:40" in steps["solved"]
     assert "22:40" in steps["restored"]
     assert "22:40" in steps["answer"]
-    assert steps["grown"] > 2
+    # In how many pieces it shows depends on how fast it comes; `tests/gateway/ui` holds that it comes in several.
+    assert steps["grown"] >= 1
     assert steps["source"] == path
     assert steps["copied"].startswith("claude mcp add ")
     # The one picture is our own mark.
