@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 # By so many more objects than went. Calls leave next to none behind that only the collector finds.
 _COLLECTED_AFTER: Final = 10_000
+# And those that outlived a collection, after so many more: an answer that was open for long leaves cycles among them.
+_OLDER_AFTER: Final = 2
 
 
 def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
@@ -99,4 +101,4 @@ def _warm_up() -> None:
     gc.collect()
     gc.freeze()
     # Python's own 700 is reached by a single call, and all that are under way are looked through each time.
-    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+    gc.set_threshold(_COLLECTED_AFTER, _OLDER_AFTER, _OLDER_AFTER)
