@@ -1,4 +1,4 @@
-# With nothing but Python 3.11 or newer (with venv), make and a package index.
+# All this needs is Python 3.11 or newer (with venv), make and a package index.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -10,8 +10,9 @@ FRAMEWORKS := $(PEERS)/frameworks
 # `make run` lets memory_ingest_file read this directory, unless told otherwise.
 export BRAINS_INGEST_ROOTS ?= $(CURDIR)
 
-# Each tier of the tests has all of the one before it; tests/tiers.py says how. Three workers on two cores use the time
-# in which one waits for a process or a socket. Compiled tests are kept, or every worker would spend five seconds on that.
+# Each tier contains all tests of the tier before it; tests/tiers.py says how. With three workers on two cores, one can
+# work while another waits for a process or a socket. Python may write .pyc files, because without them every worker
+# spends five seconds on compiling the tests.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 PYTEST = env -u BRAINS_INGEST_ROOTS -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 INSTALLED_FRAMEWORKS = $(PEERS)/node_modules/.installed $(FRAMEWORKS)/node_modules/.installed \
@@ -21,7 +22,7 @@ CREATE = { $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
   $(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || \
   { echo "This Python has no venv: install it (Debian: apt-get install python3-venv)." >&2; exit 1; }; \
   $(PYTHON) -m venv --clear $(VENV) || exit 1; }
-# Of pip, only errors are shown.
+# pip shows only its errors.
 INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 FAILED = { echo "The installation failed; what pip says above tells why. Run make again once it is fixed." >&2; exit 1; }
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
@@ -58,7 +59,7 @@ test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent fram
 nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
-	@# The pages of the repository stay as they are: `make proof` writes the one, the command alone the other.
+	@# The results go to other files, so that tests/faults/PROOF.md and tests/broken/PLANTED.md stay as they are.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.broken.planted --output $(VENV)/PLANTED.md
 
@@ -91,8 +92,8 @@ clean: ## Remove the virtual environment and caches
 
 $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@command -v npm > /dev/null || { echo "make test-peers needs Node 20 or newer, with npm: install it first." >&2; exit 1; }
-	@# A native module is built against the headers that came with Node, where they did: nothing else is downloaded.
-	@# And for that Node, though npm runs the build with the newer one, which some peers need and bring along.
+	@# npm builds a native module. If Node's headers are installed beside Node, the build uses them and downloads nothing.
+	@# Some peers bring a newer Node, and npm runs the build with that one, so npm is told for which Node it builds.
 	@prefix=$$(node -p "require('path').resolve(process.execPath, '../..')") && \
 	  if [ -f "$$prefix/include/node/node.h" ]; then export npm_config_nodedir="$$prefix"; fi && \
 	  export npm_config_target="$$(node -p process.versions.node)" && \
@@ -101,27 +102,27 @@ $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	  { echo "The daemon's native module could not be built: install a C++ compiler, make and Node's headers." >&2; exit 1; }
 	@touch $@
 
-# Each in an environment of its own: what they need does not agree with what we need. The lists are complete, so that
-# nothing has to be resolved; what is imported is compiled then.
+# Each framework has an environment of its own, because its requirements conflict with ours. The lists are complete, so
+# pip resolves nothing. pip compiles nothing either: Python compiles each module when it is first imported.
 .frameworks/%/.installed: $(FRAMEWORKS)/requirements/%.txt | $(STAMP)
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
-# Helm, and the schemas of Kubernetes, which tests hold deploy/ against.
+# Helm and the schemas of Kubernetes, with which tests check deploy/.
 .rollout/.installed: $(PEERS)/rollout.txt | $(STAMP)
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
-# With the newer Node that comes with the other peers.
+# The frameworks need the newer Node that comes with the other peers.
 $(FRAMEWORKS)/node_modules/.installed: $(FRAMEWORKS)/package.json | $(PEERS)/node_modules/.installed
 	@export PATH="$(CURDIR)/$(PEERS)/node_modules/node/bin:$$PATH" && \
 	  cd $(FRAMEWORKS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# What running needs is a third of what testing needs. What is there already is built upon: somebody who runs first and
-# tests later installs nothing twice, and who has all for tests has all for running.
+# The gateway needs a third of the packages that its tests need. Both set-ups share one environment: after `make run`,
+# the first `make test` adds only the packages for tests, and after `make test`, `make run` installs nothing.
 $(RUNNING): pyproject.toml constraints.txt
 	@if [ $(STAMP) -nt pyproject.toml ] && [ $(STAMP) -nt constraints.txt ]; then touch $@; else \
 	  $(CREATE) && echo "Setting up $(VENV) to run, once; this takes about a minute." && \
