@@ -1,6 +1,6 @@
 """The audit log: who wrote, deleted, exported, came in or was refused. Never what a note says.
 
-Like the log of events it is set up once for the process, by whoever starts it. Until then nothing is kept.
+Like the log of events, it is set up once for the process, by the code that starts it. Until then nothing is recorded.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from gateway.operations.table import Args, JsonObject, Op
 Sink = Callable[[JsonObject], None]
 Kind = Literal["write", "delete", "export", "login", "refused", "command"]
 
-# What says which note, session or brain an operation is about, the first that there is.
+# The arguments that name the note, session or brain of an operation. The first one that is given is used.
 _NAMES: Final = ("path", "session_id", "slug")
 _LONGEST: Final = 512
 _sink: Sink | None = None
@@ -21,7 +21,7 @@ _user: str | None = None
 
 
 def set_up(sink: Sink | None, user: str | None = None) -> None:
-    """From now on lines go there; nowhere, if there is no sink. `user` is who has given a command."""
+    """From now on lines go to this sink, or nowhere if it is None. `user` is the person who gave a command."""
     global _sink, _user
     _sink, _user = sink, user
 
@@ -31,7 +31,7 @@ def is_kept() -> bool:
 
 
 def note(kind: Kind, **facts: object) -> None:
-    """A line, without what is not known."""
+    """A line, without the fields that are not known."""
     if _sink is not None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         known = {name: _short(value) for name, value in facts.items() if value is not None}
@@ -39,7 +39,7 @@ def note(kind: Kind, **facts: object) -> None:
 
 
 def note_write(call: Call, op: Op, args: Args, answer: Args, outcome: str) -> None:
-    """What was sent to a platform that may have changed a brain, and what came of it."""
+    """A request to the platform that may have changed a brain, and its outcome."""
     if _sink is None:
         return
     named = [str(said[name]) for said in (args, answer) for name in _NAMES if said.get(name) is not None]
@@ -61,7 +61,7 @@ def of_call(call: Call) -> JsonObject:
 
 
 def of_caller(principal: Principal, http: HttpAnswer | None) -> JsonObject:
-    """Who it is, by the names that the log has for them, and where they are."""
+    """The caller, by the names that the log uses for them, and their address."""
     address = None if http is None else http.address
     return {"caller": principal.known_as, "client": principal.client or None, "address": address}
 

@@ -1,4 +1,4 @@
-"""Who is calling, and what one call has come to so far."""
+"""Who is calling, and what is known of one call so far."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from gateway.operations.table import Op
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who was let in, as the token says. Without one it is the local user."""
+    """Who was let in, according to the token. Without a token it is the local user."""
 
     issuer: str = ""
     subject: str = "local"
@@ -51,7 +51,7 @@ class Principal:
 
 
 LOCAL = Principal()
-# Whoever came in by a way that no door is on.
+# A caller whom no layer of HTTP has checked or recognised: they may do nothing.
 NOBODY = Principal(subject="nobody", scopes=frozenset(), known_as="nobody")
 
 
@@ -61,7 +61,7 @@ def make_request_id() -> str:
 
 @dataclass(slots=True)
 class HttpAnswer:
-    """What the layers of HTTP tell each other of one request: who asks, and why it is refused, if it is."""
+    """What the layers of HTTP tell each other about one request: who calls, and if it is refused, why."""
 
     request_id: str = field(default_factory=make_request_id)
     address: str | None = None

@@ -54,7 +54,7 @@ class Step:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """Every operation that it takes."""
+        """Every operation that the step needs."""
         return (self.via, *self.also)
 
 
@@ -213,7 +213,7 @@ CHAINS: Final[Mapping[str, Chain]] = {
 
 Serve = Callable[[Chain, Args, StepContext], Coroutine[Any, Any, tuple[JsonObject, Step]]]
 
-# Chains by which nothing in the brain is changed, whichever step serves.
+# Chains that change nothing in the brain, whichever step serves.
 READ_ONLY: Final = frozenset(
     name for name, chain in CHAINS.items() if not any(op.writes for step in chain for op in step.ops)
 )
@@ -226,7 +226,8 @@ async def serve(chain: Chain, args: Args, context: StepContext) -> tuple[JsonObj
         GatewayError: a step was refused or failed; or `not_implemented`, when none is left.
     """
     for step in chain:
-        # A step of one operation is simply sent: its route is looked up there. Others must not begin in vain.
+        # A step of one operation is simply sent, because sending looks up its route. A step of several operations
+        # must not begin if a later one cannot be sent.
         if not step.when(args) or (step.run is not None and await _missing(step, context)):
             continue
         try:
@@ -234,13 +235,13 @@ async def serve(chain: Chain, args: Args, context: StepContext) -> tuple[JsonObj
             return answer, step
         except Absent:
             if context.may_have_written:
-                # Another step would write it again.
+                # After a write, the next step would write the same again.
                 raise GatewayError("outcome_unknown", _HALFWAY) from None
     raise GatewayError("not_implemented")
 
 
 async def foresee(chain: Chain, args: Args, context: StepContext) -> tuple[Step | None, list[Op]]:
-    """The step that would serve, as far as is known; and what the platform lacks for the steps before it."""
+    """The step that would serve, as far as is known, and what the platform lacks for the better steps before it."""
     missing: dict[Op, None] = {}
     for step in chain:
         if step.when(args):

@@ -17,7 +17,7 @@ class StepContext(Protocol):
 
     @property
     def may_have_written(self) -> bool:
-        """Whether anything was sent that may have changed the brain. What was refused has not."""
+        """Whether a request was sent that may have changed the brain. A refused request has not changed it."""
         ...
 
     async def send(self, op: Op, args: Args) -> JsonObject:
@@ -30,7 +30,7 @@ class StepContext(Protocol):
         ...
 
     async def open(self, op: Op, args: Args) -> AbstractAsyncContextManager[Any]:
-        """Begin one thing on the platform whose answer comes in frames; the frames are iterated within.
+        """Begin one thing on the platform whose answer comes in frames. Read the frames inside the `async with` block.
 
         Raises:
             Absent: it has no such route.
@@ -71,16 +71,16 @@ class StepContext(Protocol):
         ...
 
     def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
-        """Keep to oneself what goes by a name, within this process, for as long as the block takes.
+        """Hold the lock of a name, within this process, for as long as the block takes.
 
         Only calls of the same caller wait, or with `among_all` those of everybody: then the brain has to be in the
         name.
 
-        A path is enough of a name. With the brain in it, a brain that is called by its slug and by its id would have
-        two locks; without it, who writes to the same path of another brain waits a moment.
+        A path is enough as a name. If it contained the brain, a brain that is named by its slug and by its id would
+        have two locks. As it does not, a call that writes to the same path of another brain waits for a moment.
         """
         ...
 
     def later(self, name: str, job: Callable[["StepContext"], Awaitable[None]]) -> None:
-        """Do this after the call was answered, once at a time for each name."""
+        """Do this after the call was answered. Of each name, only one job runs at a time."""
         ...

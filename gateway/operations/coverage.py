@@ -8,15 +8,15 @@ from typing import Final
 
 from gateway.operations.small_words import GENERAL, SEPARATORS, SMALL
 
-# Thai to Lao, Burmese, Khmer, kana, Han and Hangul: what is written without spaces, or with particles at its end.
+# Thai to Lao, Burmese, Khmer, kana, Han and Hangul: scripts without spaces, or with particles at the end of words.
 _UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 )
-# Accents and vowel signs, which are no letters to Python and stand within words.
+# Accents and vowel signs. Python does not count them as letters, but they are parts of words.
 _MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD: Final = re.compile(rf"[^\W_{_UNSPACED}]+(?:[{_MARKS}]+[^\W_{_UNSPACED}]*)*")
 _RUN: Final = re.compile(rf"[{_UNSPACED}]+")
-# A run without its grammar: hiragana, and the particles of Chinese.
+# Grammatical parts of a run: hiragana, and the particles of Chinese.
 _PIECE: Final = re.compile(rf"[^\u3040-\u309f{SEPARATORS}]+")
 
 # No more than this of a query and of each text is looked at.
@@ -24,7 +24,7 @@ _QUERY_LENGTH: Final = 4096
 _TEXT_LENGTH: Final = 10_000
 _MOST_WORDS: Final = 64
 _MOST_PAIRS: Final = 256
-# So many words are compared for one query by their forms, in all texts; after that, only equal words count.
+# For one query, this many words of all texts are compared by their forms; after that, only equal words count.
 _MOST_COMPARED: Final = 20_000
 
 _GENERAL_WEIGHT: Final = 0.25
@@ -42,7 +42,7 @@ _LONGEST_ENDING: Final = 6
 
 
 class Query:
-    """What a query asks for: words, and pieces of scripts without spaces, each with what it weighs."""
+    """What a query asks for: words, and pieces of scripts without spaces, each with its weight."""
 
     def __init__(self, text: str) -> None:
         text = text[:_QUERY_LENGTH]
@@ -55,12 +55,12 @@ class Query:
         self._left = _MOST_COMPARED
 
     def covered_by(self, *texts: str) -> float:
-        """From 0, if nothing that was asked for is in the texts, to 1, if all of it is."""
+        """From 0, if no word of the query is in the texts, to 1, if all of them are."""
         total = sum(self._weights.values()) + len(self._pieces)
         if not total:
             return 0.0
         text = " ".join(text[:_TEXT_LENGTH] for text in texts)
-        # In the order of the text: which words are compared before it is enough must not depend on a hash.
+        # In the order of the text: which words are compared before the limit is reached must not depend on a hash.
         found = self._found_in(dict.fromkeys(map(_fold, _WORD.findall(text))))
         covered = sum(self._weights[word] for word in found)
         if self._pieces:
@@ -81,7 +81,7 @@ class Query:
 
 
 def _by_beginning(words: Iterable[str]) -> dict[str, list[str]]:
-    """Words that begin alike together: no others can be forms of one."""
+    """Words grouped by their beginning: only words that begin alike can be forms of one word."""
     near = defaultdict[str, list[str]](list)
     for word in words:
         near[word[:_BEGINNING]].append(word)
@@ -97,7 +97,7 @@ def is_same_word(one: str, other: str) -> bool:
     if one == other:
         return True
     shorter, longer = sorted((one, other), key=len)
-    # Most that begin alike are told apart by this alone.
+    # This alone tells most words apart that begin alike.
     alike = max(len(longer) - _LONGEST_ENDING, _BEGINNING)
     if shorter[:alike] != longer[:alike] or len(shorter) < alike:
         return False
@@ -135,7 +135,7 @@ def _fold(word: str) -> str:
     """In lower case and without accents."""
     if word.isascii():
         return word.lower()
-    # Marks go first, too: putting a long row of them in order, as `normalize` does, takes the square of its length.
+    # Marks are removed first: `normalize` puts a row of them in order, which takes the square of its length.
     return _unmarked(unicodedata.normalize("NFKD", _unmarked(word))).casefold()
 
 

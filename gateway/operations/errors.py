@@ -41,7 +41,7 @@ CATALOGUE: Final[Mapping[str, tuple[str, bool]]] = {
 
 
 class GatewayError(Exception):
-    """A failure worded for the caller. `extra` is added to the error object as it is."""
+    """A failure in words for the caller. `extra` is added to the error object as it is."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class GatewayError(Exception):
 
 
 class Doubt(StrEnum):
-    """Why nobody knows whether a write was made, which decides what to do once a look finds nothing."""
+    """Why it is not known whether a write was made. This decides what to do if a look finds nothing."""
 
     LOST = "lost"
     """The connection broke: it never arrived, or it is done by now."""
@@ -79,7 +79,7 @@ class Doubt(StrEnum):
 
 
 class Unsure(GatewayError):
-    """A write that may be done. `failure` is what it is, should it prove not to be."""
+    """A write that may have been made. `failure` is the error to report if it turns out that it was not."""
 
     def __init__(self, failure: GatewayError, doubt: Doubt) -> None:
         super().__init__("outcome_unknown", retry_after_seconds=failure.retry_after_seconds)
@@ -91,7 +91,7 @@ class StreamBroken(GatewayError):
     """The stream of an answer said `error`, or ended without `done`."""
 
     def __init__(self, code: str, message: str | None = None, *, stream_code: str | None = None, **more: Any) -> None:
-        """`stream_code` is what the stream itself said. Callers are told it; `code` stays one of the list."""
+        """`stream_code` is the platform's own code, which callers are told; `code` stays one of the closed list."""
         super().__init__(code, message, **more)
         self.stream_code = stream_code
 

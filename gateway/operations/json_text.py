@@ -15,16 +15,16 @@ from pydantic_core import to_json
 
 from gateway.operations.table import JsonObject, JsonValue
 
-# Read in about 50 ms, while nobody else is served.
+# This many are read in about 50 ms, while no other call is served.
 VALUES: Final = 100_000
-# Of a list that is read in turns with everything else: enough for some 140,000 documents.
+# The limit for a list that is read in turns with other work: enough for some 140,000 documents.
 LISTED_VALUES: Final = 1_000_000
 _TURN: Final = 32 * 1024
-# What is nested deeper could be read, and not be written again: an answer to a caller would never leave.
+# JSON that is nested deeper could be read but not written again, so the answer could not be sent to the caller.
 _DEEPEST: Final = 100
-# As large as a float can be. Longer ones are no scores or sizes, and fail in whatever reckons with them.
+# As many digits as a float can have. Longer numbers are no scores or sizes, and calculations with them fail.
 _DIGITS: Final = 308
-# Every value but one comes after one of these.
+# Every value except the first comes after one of these signs.
 _BEFORE_VALUES: Final = b",[{"
 _OTHER_BYTES: Final = bytes(byte for byte in range(256) if byte not in _BEFORE_VALUES)
 # Integers of more than 64 bits are larger. orjson makes floats of them.
@@ -35,7 +35,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class TooLarge(ValueError):
-    """More values than anybody asked for."""
+    """The JSON has more values than allowed."""
 
 
 def parse_json(text: bytes | str) -> JsonValue:
@@ -52,7 +52,7 @@ def parse_json(text: bytes | str) -> JsonValue:
             if _is_simple(value := orjson.loads(text)):
                 return value
         except ValueError:
-            # What it refuses may be passable all the same: half a pair of surrogates, a mark at the beginning.
+            # orjson refuses some texts that can be passed on: half a pair of surrogates, a byte order mark.
             pass
         text = _decode(text)
     try:
@@ -63,7 +63,7 @@ def parse_json(text: bytes | str) -> JsonValue:
 
 
 async def parse_list(body: bytes) -> JsonValue:
-    """The same, of an object that may hold a long list: others get their turn between its items.
+    """The same for an object that may hold a long list. Between its items, other tasks get their turn.
 
     Raises:
         TooLarge: it holds too many values.
@@ -78,7 +78,7 @@ async def parse_list(body: bytes) -> JsonValue:
 
 
 class _InTurns:
-    """An object, read one value at a time; of its lists, one item at a time."""
+    """An object, read one value at a time. Its lists are read one item at a time."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -145,7 +145,7 @@ def _count(raw: bytes) -> int:
 def _is_too_much(raw: bytes) -> bool:
     if _count(raw) <= VALUES:
         return False
-    # Not what stands in texts. Of those there are no more than two for each value: it, and its name.
+    # Signs inside texts do not count. Outside, there are at most two for each value: its own and that of its name.
     plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     return plain.count(b'"') > 4 * VALUES or _count(b"".join(plain.split(b'"')[::2])) > VALUES
 
@@ -173,7 +173,7 @@ def _is_simple(value: JsonValue) -> bool:
         for holder in level:
             for one in holder.values() if type(holder) is dict else holder:
                 kind = type(one)
-                # Most are texts.
+                # First, because most values are texts.
                 if kind is str:
                     continue
                 if kind is dict or kind is list:
@@ -193,7 +193,7 @@ def _passable(value: JsonValue, text: str) -> JsonValue:
 
 
 def _no_number(name: str) -> JsonValue:
-    """NaN and the infinities are no JSON: what holds them could not be passed on."""
+    """NaN and the infinities are not JSON, so a value that holds them could not be passed on."""
     raise ValueError(f"{name[:20]} is not JSON")
 
 
@@ -206,7 +206,7 @@ def _integer(text: str) -> int:
     return int(text) if len(text) <= _DIGITS else _no_number(text)
 
 
-# One for all: json.loads would make one for each text.
+# One decoder for all: json.loads would make one for each text.
 _READER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite, parse_int=_integer)
 
 

@@ -39,13 +39,13 @@ _INDEX_LINE = re.compile(r"- (?:\[(?>.*?\]\()([^()]*+)\)(?: — .*)?|([^:]*+): .
 _HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
 _VISIBLE = re.compile(r"\S")
 _TITLE_LENGTH = 512
-# It is kept with every message, and with everything that is extracted from one.
+# An actor's name is kept with every message, and with every note that is extracted from one.
 _ACTOR_LENGTH = 512
 _UUID_LENGTH = 36
 _BRAINS = uuid.uuid5(uuid.NAMESPACE_DNS, "brains.brains-gateway")
 _SEGMENT_BYTES = 255
-# No name or tree of ours comes from more of a text than this. Putting a row of accents in order, as `normalize` does,
-# takes the square of its length.
+# Our names and trees are made from at most this much of a text, because `normalize` puts a row of accents in order,
+# which takes the square of its length.
 _FOLDED_LENGTH = 1024
 
 
@@ -64,7 +64,7 @@ def check_id(value: str, field: str) -> str:
 
 
 def check_actor(actor_id: str | None) -> None:
-    """That the name of an actor is not too long.
+    """Check that the name of an actor is not too long.
 
     Raises:
         GatewayError: validation_error.
@@ -86,7 +86,7 @@ def check_path(value: str) -> str:
             "validation_error",
             "path must be a plain relative path that ends in .md, for example memory/global/running.md.",
         )
-    # As a platform may fold it: a name that only looks different is reserved too.
+    # Folded as a platform may do it: a name that only looks different is reserved too.
     folded = unicodedata.normalize("NFKC", path)
     if _RESERVED_TREES.match(folded) or any(segment.startswith("_") for segment in folded.split("/")):
         raise GatewayError("forbidden", "That path is reserved for the gateway's own notes. Choose another.")
@@ -94,7 +94,7 @@ def check_path(value: str) -> str:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a path stays where it is put, and is of nothing that is kept beside notes."""
+    """Whether a path leads nowhere else, and is not that of a file that is kept beside notes."""
     folded = unicodedata.normalize("NFKC", path).split("/")
     return all(map(_is_plain_segment, path.split("/"))) and not any(segment.startswith("_") for segment in folded)
 
@@ -115,7 +115,7 @@ def _is_plain_segment(segment: str) -> bool:
 
 
 def is_word(text: str) -> bool:
-    """Whether it is a key, a namespace or a project: what may be a file's name once its capitals are escaped."""
+    """Whether it can be a key, a namespace or a project: it can be a file's name once its capitals are escaped."""
     return _WORD.fullmatch(text) is not None
 
 
@@ -125,7 +125,7 @@ RESERVED_SCOPES = ("private", "global")
 
 
 def escape(word: str) -> str:
-    """A word as a file's name. File systems that fold capitals would take `Talk` and `talk` for one."""
+    """A word as a file's name. File systems that fold capitals would take `Talk` and `talk` for one file."""
     name = _CAPITAL.sub(lambda capital: "!" + capital.group().lower(), word)
     return name if len(name) <= _ESCAPED_LENGTH else f"{name[:100]}!!{digest(word)[:32]}"
 
@@ -147,10 +147,10 @@ def brain_uuid(brain_id: str) -> str:
 
 
 def is_brain(ref: str, brain_id: str | None, slug: str | None) -> bool:
-    """Whether a brain goes by this: its id, its slug, or the UUID that is derived from its id.
+    """Whether this names the brain: its id, its slug, or the UUID that is derived from its id.
 
-    What may be such a UUID is never taken for a slug, because anybody may call a brain so. Where there are no ids,
-    the slug is the id.
+    A name that may be such a UUID is never taken for a slug, because anybody may choose it as a slug. If there are
+    no ids, the slug is the id.
     """
     if not is_derived_uuid(ref):
         return ref in (brain_id, slug)
@@ -219,32 +219,32 @@ def document_id(brain: str, path: str) -> str:
 
 @lru_cache(maxsize=4096)
 def caller_name(subject: str) -> str:
-    """A caller in a path: nobody reads from it who that is."""
+    """A caller as part of a path. Nobody can read from it who the caller is."""
     return digest(["caller", subject])[:16]
 
 
 @lru_cache(maxsize=4096)
 def private_tree(issuer: str, subject: str) -> str:
-    """The folder below `memory/agent/` that is one person's alone, whatever client they use."""
+    """The folder below `memory/agent/` that belongs to one person, whatever client they use."""
     hashed = hashlib.sha256(f"{issuer}\0{subject}".encode()).digest()
     return "u-" + base64.b32encode(hashed).decode().lower()[:26]
 
 
 def fold_path(path: str) -> str:
     """As a platform may read it."""
-    # A row of accents takes the square of its length to put in order, and no folder of ours begins so late.
+    # Putting a row of accents in order takes the square of its length, and our folders begin early in a path.
     path = path[:FOLDED_LENGTH]
     return (path if path.isascii() else unicodedata.normalize("NFKC", path)).removeprefix("/").casefold()
 
 
 def is_private_of_others(path: str, own: str) -> bool:
-    """Whether a path is in a folder that is one person's alone, and not in this one."""
+    """Whether a path is in the private folder of another person."""
     private = PRIVATE_TREE.match(fold_path(path))
     return private is not None and private[1] != own
 
 
 def may_end(path: str) -> bool:
-    """Whether a note at this path may expire, or be replaced by another, and be kept all the same."""
+    """Whether a note at this path may still be stored after it has expired or was replaced by another."""
     return path.removeprefix("/").startswith(("memory/global/kv/", "memory/global/being/nodes/"))
 
 
@@ -255,7 +255,7 @@ def may_be_over(paths: Sequence[str]) -> bool:
 
 
 def is_index(path: str) -> bool:
-    """Whether it is an index of notes that a daemon writes when it consolidates: what it tells may be over by now."""
+    """Whether it is an index of notes that a daemon writes when it consolidates. It may name notes that are gone."""
     return path[-9:].lower() == "memory.md" and _INDEX.fullmatch(path.removeprefix("/")) is not None
 
 
@@ -289,7 +289,7 @@ def index_of(path: str) -> str | None:
 
 
 def mark(path: str) -> str:
-    """What no note has but the one at this path."""
+    """A comment that only the note at this path has."""
     return digest(["note", path])[:12]
 
 
@@ -300,13 +300,13 @@ def project_folder(project: str, org: str | None = None) -> str:
 
 
 def own_session(caller: str, session_id: str) -> str:
-    """A session as a platform knows it that keeps sessions by their id alone."""
+    """The id of a session on a platform that keeps sessions by their id alone."""
     whole = f"{caller}-{session_id}"
     return whole if _ID.fullmatch(whole) else f"{caller}-{digest(session_id)[:32]}"
 
 
 def session_name(session_id: str) -> str:
-    """A session in a path. The hash tells apart what file systems may take for one: `Talk` and `talk`."""
+    """A session as part of a path. The hash tells `Talk` and `talk` apart, which file systems may take for one name."""
     return f"{slug(session_id, empty='session')}-{digest(session_id)[:12]}"
 
 
@@ -319,7 +319,7 @@ def reflection_path(caller: str, session_id: str) -> str:
 
 
 def extracted_path(name: str, content: str, tree: str = "global") -> str:
-    """Where an extracted memory is kept. Its name is a model's choice, so it is made into a slug again."""
+    """Where an extracted memory is kept. A model chose its name, so it is made into a slug again."""
     return f"memory/{tree}/extracted-{slug(name, empty='memory')}-{checksum(content)[:12]}.md"
 
 

@@ -14,14 +14,14 @@ from gateway.operations import names
 from gateway.operations.table import Args, JsonObject, JsonValue
 
 MARK: Final = "brains-gateway"
-# What holds in a block of ours alone: anybody may write another.
+# This holds only in a block that the gateway wrote: anybody may write other front matter.
 _VOUCHED: Final = frozenset({"author", "client", "channel", "via", "digest"})
 _FENCE: Final = "---\n"
 _OPENING: Final = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _DESCRIPTION_LENGTH: Final = 200
-# More front matter than this is not ours, and reading it would keep everyone waiting. What takes time is the number of
-# values, not their length: the longest that a surface writes are lists of names, and JSON, each on one line.
+# Longer front matter is not ours, and while it is read, no other call is served. The time depends on the number of
+# values, not on their length: the longest that a surface writes are lists of names, and JSON, each on one line.
 _FRONT_LENGTH: Final = 64 * 1024
 _FRONT_VALUES: Final = 8 * 1024
 _FRONT_DEPTH: Final = 32
@@ -29,8 +29,8 @@ _FRONT_DEPTH: Final = 32
 _PARSER: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LINE_END: Final = re.compile(r"\r?\n")
 _LINE_BREAK: Final = re.compile(r"[\n\r\x85\u2028\u2029]")
-# Every field of ours but `tags` is one line of text. A platform that tidies up writes it without quotes, whatever it
-# holds; so of these, what stands without quotes is taken as it stands.
+# Every field of ours but `tags` is one line of text. A platform that tidies up writes it without quotes, even if YAML
+# would then read something else. So a value of ours without quotes is taken letter for letter.
 _OWN: Final = (
     *("name", "description", "created", "modified", "via", "digest"),
     *("key", "namespace", "importance", "expires", "days", "version", "type", "author", "client", "channel"),
@@ -53,7 +53,7 @@ _OWN: Final = (
 _MARK_FIELD: Final = "brains_mark"
 _UNQUOTED: Final = re.compile(rf"^({'|'.join(_OWN)}): ([^'\"|>\s].*)$", re.MULTILINE)
 _UNQUOTED_TAGS: Final = re.compile(r"^tags: \[([^'\"\n]*)\][ \t]*\r?$", re.MULTILINE)
-# Where a field of a block begins: what is indented, a list or a comment belongs to the field before.
+# Where a field of a block begins. Lines that are indented, in a list or a comment belong to the field before.
 _FIELD: Final = re.compile(r"""^("[^"\n]*"|'[^'\n]*'|[^\s#&*!|>%@`"'\[\]{},?-][^:\n]*):(?=\s|$)""", re.MULTILINE)
 
 
@@ -69,7 +69,7 @@ _OneLine.add_representer(str, _OneLine.represent_str)
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a document says, and what its front matter says of it."""
+    """The text of a document, and its front matter."""
 
     content: str
     front: JsonObject = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Note:
         return _text(self.front.get(name))
 
     def listed(self, name: str) -> list[str]:
-        """A field that holds several: as we write it, or as a person would."""
+        """A field with several values, as we write it or as a person would."""
         value = self.front.get(name)
         if isinstance(value, str):
             try:
@@ -114,7 +114,7 @@ class Note:
         return [item for item in value if isinstance(item, str) and item] if isinstance(value, list) else []
 
     def holds(self, document: Args) -> bool:
-        """Whether this is that document. Platforms that tidy up add tags, and trim the space around the content."""
+        """Whether both are the same document. Platforms that tidy up add tags, and trim space around the content."""
         wanted = _own_front(str(document["content"]))
         content = str(document["content"]) if wanted is None else wanted.content
         if self.content.strip() != content.strip():
@@ -127,7 +127,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A note as it shall be."""
+    """A note as it should be stored."""
 
     body: bytes
     title: str
@@ -164,7 +164,7 @@ def render(document: Args, moment: str) -> bytes:
     fields: JsonObject = {"name": title, "description": described(content, title)}
     if document.get("tags"):
         fields["tags"] = list(document["tags"])
-    # Tags are there as a list; the rest of what is known of the document is known nowhere else.
+    # Tags are a list of their own; the other fields of the document are kept nowhere else.
     known = {key: value for key, value in (document.get("metadata") or {}).items() if key != "tags"}
     fields |= {"created": moment, "modified": moment, "via": MARK, "digest": digest(document)}
     fields |= {**known, **(document.get("front") or {})}
@@ -176,16 +176,16 @@ def render(document: Args, moment: str) -> bytes:
 
 
 def with_fields(text: str, fields: Mapping[str, JsonValue]) -> str:
-    """A text with front matter that is nobody's but its reader's."""
+    """A text with front matter that the gateway does not manage."""
     return _with_front(_dump(fields), text).decode() if fields else text
 
 
 def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:
-    """A note of ours with these fields; None leaves one out. What others wrote in the front matter of before stays."""
+    """A note of ours with these fields; None leaves one out. Fields that others wrote in the old front matter stay."""
     ours = {"via": MARK, **{key: value for key, value in fields.items() if value is not None}}
     kept = "" if before is None else "".join(_others(before.head, {"via", _MARK_FIELD, *fields}))
     body = _with_front(_dump(ours) + kept, content)
-    # What others wrote may fit no block but the one it was written for.
+    # The fields of others may be valid only in the block that they were written for.
     return (
         body
         if not kept or open_note(body).front.get("digest") == ours.get("digest")
@@ -194,7 +194,7 @@ def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = N
 
 
 def set_apart(body: bytes, path: str) -> bytes:
-    """A note of ours with an end of its own: of notes whose bodies are equal, some platforms find only one.
+    """A note of ours with an end of its own, because some platforms find only one of several notes with equal bodies.
 
     The end is a comment, which a reader of markdown does not see, and which `parse` takes off again.
     """
@@ -202,7 +202,7 @@ def set_apart(body: bytes, path: str) -> bytes:
         return body
     before = parse(body)
     if _MARK_FIELD in before.front:
-        # A copy of another note.
+        # The mark of another note, so this one is a copy of it.
         body = _with_front("".join(_others(before.head, {_MARK_FIELD})), before.content)
     mark = names.mark(path)
     return f"{_FENCE}{_dump({_MARK_FIELD: mark})}".encode() + body[len(_FENCE) :] + f"\n\n{_ending(mark)}\n".encode()
@@ -226,7 +226,7 @@ def open_note(body: bytes) -> Note:
 
 
 def understood(note: Note, is_known: Callable[[Note], bool]) -> Note:
-    """A note as its surface shows it: by a person's own front matter, where that says something the surface knows.
+    """A note as its surface shows it. A person's own front matter counts if it has a field that the surface knows.
 
     It never says who wrote the note.
     """
@@ -272,7 +272,7 @@ def _front(head: str) -> JsonObject | None:
 
 
 def _said_in(events: Iterable[yaml.Event]) -> JsonValue:
-    """What a block says, every scalar as text. Put together by hand: PyYAML's own way recurses, in C without a limit.
+    """The values of a block, every scalar as text. We build it ourselves, as PyYAML recurses, in C without a limit.
 
     Raises:
         ValueError: it holds more than any block of ours.
@@ -284,7 +284,7 @@ def _said_in(events: Iterable[yaml.Event]) -> JsonValue:
         if isinstance(event, yaml.ScalarEvent):
             under_way[-1].append(event.value)
         elif isinstance(event, yaml.AliasEvent):
-            # Its name, not what it stands for: that could be more than there is memory for.
+            # An alias becomes its name, not its value: the values could need more memory than there is.
             under_way[-1].append(f"*{event.anchor}")
         elif isinstance(event, yaml.CollectionStartEvent):
             under_way.append([])
@@ -296,7 +296,7 @@ def _said_in(events: Iterable[yaml.Event]) -> JsonValue:
 
 
 def _mapping(held: list[JsonValue]) -> JsonObject:
-    """Keys and values by turns, as an object."""
+    """An object from a list of keys and values in turns."""
     names_ = held[::2]
     if not all(isinstance(name, str) for name in names_):
         raise ValueError("a key is not text")
@@ -335,12 +335,12 @@ def _text(value: JsonValue) -> str | None:
 
 
 def _parts(tags: Iterable[str]) -> set[str]:
-    """Tags as sets of words compare: where they are joined with commas, one that holds a comma becomes two."""
+    """Tags as a set that can be compared. Platforms join them with commas, so a tag with a comma becomes two."""
     return {part.strip() for tag in tags for part in tag.split(",")} - {""}
 
 
 def record(document: Args, moment: str) -> JsonObject:
-    """The record of a document that the platform keeps none of; derived, so that it is always the same."""
+    """A record for a document on a platform that keeps no records. It is derived, so that it is always the same."""
     content = str(document["content"])
     checksum = names.checksum(content)
     return {
@@ -361,7 +361,7 @@ def record(document: Args, moment: str) -> JsonObject:
 
 
 def described(content: str, title: str) -> str:
-    """The first words that are not the title again."""
+    """The first words of the text, without the title if the text repeats it."""
     said = " ".join(line.strip("# ") for line in content[: 4 * _DESCRIPTION_LENGTH].splitlines())
     words = "".join(c if c.isprintable() else " " for c in said.removeprefix(title)).split()
     return " ".join(words)[:_DESCRIPTION_LENGTH] or title

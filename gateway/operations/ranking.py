@@ -14,15 +14,15 @@ _SHORTEST_TELLING = 4
 _RECENT_MESSAGES, _RECENT_CHARACTERS, _SALIENT_WORDS = 6, 4000, 12
 _RANK_OFFSET = 60
 _SESSION_WEIGHT, _SAME_SESSION_BOOST = 0.5, 1.5
-# What platforms call a score by meaning.
+# The names that platforms have for a score by meaning.
 _MEANING = ("semantic", "vector", "embedding", "similarity")
-# How well a hit answers at least that has no word of the query, and what each place in the platform's order takes off.
+# The score of a hit that has no word of the query, and how much each place in the platform's order takes off.
 _UNEXPLAINED, _PLACE, _LAST_PLACE = 0.1, 0.001, 100
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def moment(text: object) -> datetime:
-    """A time as any platform writes it; long ago when it says nothing."""
+    """A time as any platform writes it; a time long ago if there is none."""
     try:
         found = datetime.fromisoformat(str(text))
     except ValueError:
@@ -31,7 +31,7 @@ def moment(text: object) -> datetime:
 
 
 def sort_hits(hits: Sequence[JsonObject], changed: Mapping[str, object], sort: str) -> list[JsonObject]:
-    """By `recency`, or by `relevance_then_recency`; what is equal in the first is ordered by the second."""
+    """Sorts by `recency`, or by `relevance_then_recency`: hits of equal relevance are sorted by recency."""
 
     def age_then_score(hit: JsonObject) -> tuple[datetime, float]:
         return moment(changed.get(str(hit.get("path")))), score_of(hit)
@@ -49,7 +49,7 @@ def score_of(hit: JsonObject) -> float:
 
 
 def meaning_of(hit: JsonObject) -> float | None:
-    """How near a hit is in meaning, where the platform says so; zero is what those say that do not know."""
+    """How near a hit is in meaning, if the platform says so. Platforms that do not know it say zero."""
     said = hit.get("component_scores")
     parts = said if isinstance(said, dict) else {}
     near = next((parts[name] for name in _MEANING if name in parts), hit.get("vector_similarity"))
@@ -79,7 +79,7 @@ def places(hits: Sequence[JsonObject]) -> list[int]:
 def likeness(covered: float, place: int = _LAST_PLACE) -> float:
     """How well a hit answers by its words: what it covers, a little less for each place in the platform's order.
 
-    So of hits that cover the same the platform's order stays, and none is high for being the best of a bad lot.
+    So hits that cover the same keep the platform's order, and a poor hit has a low score even if all others are worse.
     """
     return max(covered, _UNEXPLAINED) * (1 - _PLACE * min(place, _LAST_PLACE))
 
@@ -94,7 +94,7 @@ def salient(messages: Sequence[JsonObject]) -> str:
 
 
 def blend(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], session_id: str) -> list[JsonObject]:
-    """Two lists of hits as one, by their ranks: scores of two searches do not compare."""
+    """Two lists of hits as one, by their ranks, because scores of two searches cannot be compared."""
     scores: dict[str, float] = {}
     hits: dict[str, JsonObject] = {}
     for found, weight in ((by_query, 1.0), (by_session, _SESSION_WEIGHT)):
@@ -109,9 +109,9 @@ def blend(by_query: Sequence[JsonObject], by_session: Sequence[JsonObject], sess
 
 
 def interleave(one: Sequence[JsonObject], other: Sequence[JsonObject]) -> list[JsonObject]:
-    """Two lists of hits as one, by turns, the first of the first list first: scores of two searches do not compare.
+    """Two lists of hits as one, in turns, beginning with the first list: scores of two searches cannot be compared.
 
-    A score that would rise again on the way down is lowered to that of the hit before.
+    A score that is higher than that of the hit before is lowered to it.
     """
     turns = [hit for pair in zip_longest(one, other) for hit in pair if hit is not None]
     lowest, mixed = float("inf"), []

@@ -11,7 +11,7 @@ ALL: Final = frozenset(ORDER)
 
 
 def grant(scopes: Iterable[str]) -> frozenset[str]:
-    """Those of ours among what a token has, and what they include."""
+    """Those scopes of a token that are ours, and the scopes that they include."""
     highest = max((ORDER.index(scope) for scope in scopes if scope in ALL), default=-1)
     return frozenset(ORDER[: highest + 1])
 

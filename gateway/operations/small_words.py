@@ -1,4 +1,4 @@
-"""Words that tell little of what a query is about. Pure data."""
+"""Words that say little about the subject of a query. Pure data."""
 
 from typing import Final
 
@@ -40,5 +40,5 @@ remember solution solve stuff tell thing think want
 GENERAL: Final = frozenset(_OF_NOTES.split())
 """What is said of anything that is kept in notes: they count for less."""
 
-# What stands between words where there are no spaces: particles and pronouns of Chinese.
+# Particles and pronouns of Chinese, which stand between words without spaces.
 SEPARATORS: Final = "的了是在和有我你他她它们吗呢吧啊与及就都也很么这那哪谁什怎为被把对从到"
