@@ -16,7 +16,7 @@ _UNSPACED: Final = (
 _MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD: Final = re.compile(rf"[^\W_{_UNSPACED}]+(?:[{_MARKS}]+[^\W_{_UNSPACED}]*)*")
 _RUN: Final = re.compile(rf"[{_UNSPACED}]+")
-# Grammatical parts of a run: hiragana, and the particles of Chinese.
+# A piece of a run without signs of grammar: hiragana, and the particles of Chinese.
 _PIECE: Final = re.compile(rf"[^\u3040-\u309f{SEPARATORS}]+")
 
 # No more than this of a query and of each text is looked at.

@@ -1,4 +1,4 @@
-"""The operations: everything a platform may be asked to do, one row each; and the JSON that travels.
+"""The operations: everything a platform may be asked to do, one row each; and the types of JSON values.
 
 A row says whether the operation reads or writes, when it is sent again, how large its answer may be, how a platform is
 probed for it, and in which words a platform lacks it. A dialect says how it is spelled, a chain what is done where it
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final, Self
 
-# A JSON tree. Recursive aliases buy nothing here: responses pass through unread.
+# A JSON tree. A recursive type would be of no use here, because answers pass through unread.
 JsonValue = Any
 JsonObject = dict[str, JsonValue]
 Args = Mapping[str, Any]
@@ -39,7 +39,7 @@ class Effect(Enum):
 
 
 class Kind(StrEnum):
-    """What fails together: a platform whose model is down still answers searches."""
+    """Groups of operations that fail together: a platform whose model is down still answers searches."""
 
     READ = "read"
     WRITE = "write"
@@ -70,20 +70,21 @@ class Policy:
 
 
 _READ: Final = Policy(Kind.READ, repeats=True)
-# Under a name that is derived from what is written: a repeat finds, or writes, the very same.
+# The name is derived from the content, so a repeat finds or writes the very same document.
 _SAME: Final = Policy(Kind.WRITE, repeats=True)
-# A repeat would be said twice, or find nothing left to move: a step looks first.
+# A repeat would append twice, or find nothing left to move, so a step looks first.
 _ONCE: Final = Policy(Kind.WRITE, repeats=False)
-# Named by the platform: a step asks again, once, where the answer says whether it was there.
+# Named by the platform: a step sends it again, once, if the answer says whether it was there before.
 _INGEST: Final = Policy(Kind.WRITE, repeats=False, deadline="ingest")
 _INGEST_SAME: Final = Policy(Kind.WRITE, repeats=True, deadline="ingest", attempts=2)
 _STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
 _EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
 _ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
-# By the model that answers questions, and failing with it. Each answer costs: only what never arrived is sent again.
+# By the model that answers questions, so both fail together. Each answer costs money, so a request is sent again only
+# if it never arrived.
 _DERIVE: Final = Policy(Kind.ASK, repeats=False, deadline="stage", attempts=2)
 
-# How many bytes an answer may have. What is larger is an error, and nothing is read beyond it.
+# How many bytes an answer may have. A larger one is an error, and is not read to its end.
 _RECEIPT: Final = 1024 * 1024
 _RESULT: Final = 4 * 1024 * 1024
 # Some platforms send the whole text of every note they found, or of the one they stored; and a list may be long.
@@ -118,12 +119,12 @@ class Op(StrEnum):
 
     # A row: name, effect, policy, bytes of an answer, what a platform lacks without it, how it is probed.
     LIST_BRAINS = "list_brains", Effect.READ, _READ, _RESULT, "list brains"
-    # A list that tells names and visibility: not every platform keeps them.
+    # A list with names and visibility, which not every platform keeps.
     LIST_NAMED_BRAINS = "list_named_brains", Effect.READ, _READ, _RESULT, "names of brains"
     CREATE_BRAIN = "create_brain", Effect.STORE, _SAME, _RECEIPT, "names of brains"
     # A brain that keeps its id, and neither name nor visibility.
     CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, _RECEIPT, "create bare brain"
-    # Never probed: on a brain that is there, it would be gone.
+    # Never probed, because the probe would delete a brain if it existed.
     DELETE_BRAIN = "delete_brain", Effect.STORE, _ONCE, _RECEIPT, "deleting brains", Probe.NEVER
     SEARCH = "search", Effect.READ, _READ, _NOTES, "search", Probe.EMPTY
     SORTED_SEARCH = "sorted_search", Effect.READ, _READ, _NOTES, "sorted search"
@@ -138,14 +139,15 @@ class Op(StrEnum):
     STAT_DOCUMENT = "stat_document", Effect.READ, _READ, _RECEIPT, "sizes of documents"
     READ_DOCUMENT = "read_document", Effect.READ, _READ, _DOCUMENT, "documents by path"
     LIST_DOCUMENTS = "list_documents", Effect.READ, _READ, _NOTES, "lists of documents"
-    # The next two lie beside routes that are probed, and LIST_MESSAGES beside APPEND_MESSAGE.
+    # A platform has the next two if it has the routes beside them, which are probed, and LIST_MESSAGES if it has
+    # APPEND_MESSAGE.
     RENAME_DOCUMENT = "rename_document", Effect.STORE, _ONCE, _RECEIPT, "renaming documents", Probe.NEVER
     DELETE_DOCUMENT = "delete_document", Effect.STORE, _ONCE, _RECEIPT, "deleting documents", Probe.NEVER
     ASK = "ask", Effect.ANSWER, _ASK, _NOTES, "ask", Probe.EMPTY
     INGEST_FILE = "ingest_file", Effect.STORE, _INGEST, _RESULT, "files as they are", Probe.EMPTY
-    # What is text already, under a name of our choice: such a platform reads no PDF and overwrites.
+    # Ingests text under a name of our choice: such a platform reads no PDF, and overwrites equal names.
     INGEST_TEXT = "ingest_text", Effect.STORE, _INGEST_SAME, _RESULT, "files as text", Probe.EMPTY
-    # By a platform that keeps every page. One that names pages by their headings overwrites, and is not asked to.
+    # By a platform that keeps every page. One that names pages by their headings would overwrite, so it is not asked.
     INGEST_URL = "ingest_url", Effect.STORE, _INGEST, _RESULT, "ingest by URL that keeps every page", Probe.EMPTY
     APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, _NOTES, "sessions"
     LIST_MESSAGES = "list_messages", Effect.READ, _READ, _DOCUMENT, "list messages", Probe.NEVER
@@ -154,14 +156,14 @@ class Op(StrEnum):
     REFLECT = "reflect", Effect.CHANGE, _STAGE, _RESULT, "reflection", Probe.EMPTY
     CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, _RESULT, "consolidate"
     COMPILE = "compile", Effect.CHANGE, _STAGE, _RESULT, "compile"
-    # What a language model makes of notes or messages. Nobody misses it: rules take its place.
+    # Work of a language model on notes or messages. It is not reported as missing, because rules do the work instead.
     DERIVE = "derive", Effect.READ, _DERIVE, _RESULT, "", Probe.NEVER
-    # Memos that a platform keeps itself. No platform misses them: elsewhere memos are notes.
+    # Memos that a platform keeps itself. They are not reported as missing, because elsewhere memos are notes.
     FIND_MEMOS = "find_memos", Effect.READ, _READ, _NOTES, "", Probe.EMPTY
     RECORD_MEMO = "record_memo", Effect.STORE, _ONCE, _RECEIPT, "", Probe.NEVER
-    # Not the platform's but ours: a page of the public web, as a document.
+    # Done by the gateway and not by the platform: a page of the public web, as a document.
     FETCH_PAGE = "fetch_page", Effect.READ, _READ, _DOCUMENT, "the gateway's own fetch", Probe.NEVER
 
 
-# What is asked of a session that the platform keeps by its id.
+# Operations on a session that the platform keeps by its id.
 OF_SESSIONS: Final = frozenset({Op.APPEND_MESSAGE, Op.LIST_MESSAGES, Op.CLOSE_SESSION, Op.SESSION_RECALL, Op.RECALL})

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class WaitTimer:
     """Ends a wait that takes too long, as `asyncio.timeout_at` does, with one timer for all of them.
 
-    That has a timer for each, which costs more than the word of an answer that is waited for.
+    `timeout_at` makes a timer for each wait, which costs more than handling the piece of an answer that comes.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class WaitTimer:
             self._timer = None
 
     async def wait(self, awaited: Awaitable[T], until: float) -> T:
-        """What comes of it, if it comes in time.
+        """The result, if it comes in time.
 
         Raises:
             TimeoutError: it did not.
@@ -53,11 +53,11 @@ class WaitTimer:
             raise
         finally:
             self._due, self._waiting = math.inf, None
-            # Also where it came in the last moment, or failed in its own way.
+            # Also if the result came in the last moment, or the wait failed for another reason.
             self._ended(task)
 
     def _ended(self, task: asyncio.Task[object]) -> bool:
-        """Whether it was us who cancelled the task, which is taken back."""
+        """Whether this timer cancelled the task. If so, the cancellation is taken back."""
         if not self._is_over:
             return False
         self._is_over = False

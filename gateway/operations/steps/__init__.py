@@ -1,1 +1,1 @@
-"""How chains fulfil an operation where the platform does not do all of it. Steps speak to a `StepContext` alone."""
+"""How chains do a thing of which the platform does not do all. Steps see the platform only through a `StepContext`."""

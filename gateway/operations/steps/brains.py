@@ -1,4 +1,4 @@
-"""Creating brains so that the same request again is the same brain, listing them by name, and deleting them."""
+"""Creates brains so that the same request again is the same brain, lists them by name, and deletes them."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from gateway.operations.table import Args, JsonObject, Op
 # No search finds it: it is not markdown; and no caller can write it: the name is reserved.
 _RECORD_PATH: Final = "_brain.json"
 _NAMED_AT_MOST, _PAGES = 100, 20
-# A platform may ask for more patience than the rest of a call can spare.
+# A platform may ask for a longer wait than the rest of a call has time for.
 _LONGEST_WAIT: Final = 5.0
 _TAKEN_NAME: Final = (
     "There is a brain of that name already, or one with another visibility. Choose another name, or a slug."
@@ -33,7 +33,7 @@ _TAKEN_SLUG: Final = "There is a brain with that slug already. Choose another sl
 
 
 async def create_named(context: StepContext, wanted: Args) -> JsonObject:
-    """By a platform that keeps names. Taken is also what this request itself took before, its answer lost."""
+    """By a platform that keeps names. A name is also taken if this call made the brain before and lost the answer."""
 
     async def look() -> JsonObject | None:
         return await _find_listed(context, wanted)
@@ -70,7 +70,7 @@ async def _listed(context: StepContext, op: Op) -> AsyncIterator[JsonObject]:
 
 
 async def delete(context: StepContext, args: Args) -> JsonObject:
-    """With all that is in it. What is not listed any more is gone."""
+    """With all that is in it. A brain that is no longer listed has been deleted."""
 
     async def send() -> JsonObject:
         await context.send(Op.DELETE_BRAIN, args)
@@ -84,7 +84,7 @@ async def delete(context: StepContext, args: Args) -> JsonObject:
 
 
 async def create_bare(context: StepContext, wanted: Args) -> JsonObject:
-    """By a platform that keeps ids alone: name and visibility are kept beside, in the brain."""
+    """By a platform that keeps only ids: name and visibility are stored in the brain."""
     kept = {"name": wanted["name"], "visibility": wanted["visibility"]}
     brain = str(wanted["slug"])
 
@@ -106,7 +106,7 @@ async def create_bare(context: StepContext, wanted: Args) -> JsonObject:
 
 
 async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) -> JsonObject | None:
-    """The wanted brain: `reused` if it has its name already, not if its making was cut short; None if there is none.
+    """The wanted brain, or None: `reused` if it has its name already, and not if an earlier call broke off before that.
 
     Raises:
         GatewayError: conflict, when it is another.
@@ -114,7 +114,7 @@ async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) ->
     brain = str(wanted["slug"])
     known: JsonObject = {"id": brain, "slug": brain}
     for pause in PAUSES:
-        # Whoever makes it at this moment is about to write its name.
+        # Another call may be making it at this moment, and is about to write its name.
         await asyncio.sleep(pause)
         try:
             record = await documents.read(context, brain, _RECORD_PATH)
@@ -128,7 +128,7 @@ async def _begun_before(context: StepContext, wanted: Args, kept: JsonObject) ->
             return {**known, "reused": True}
         if await _holds_something(context, brain):
             raise _refuse_taken(wanted)
-    # Nothing in it, not even a name: nobody uses it.
+    # The brain is empty and has no name, so nobody uses it.
     return known
 
 
@@ -158,12 +158,12 @@ async def _keep(context: StepContext, brain: str, kept: JsonObject) -> None:
 async def _holds_something(context: StepContext, brain: str) -> bool:
     items = (await context.send(Op.LIST_DOCUMENTS, {"brain": brain})).get("items")
     paths = (str(item.get("path", "")) for item in items or [] if isinstance(item, dict))
-    # Some list their own index.
+    # Some platforms list their own index.
     return any(not path.startswith(".") for path in paths)
 
 
 async def list_named(context: StepContext, args: Args) -> JsonObject:
-    """The list, with the names that were kept; nobody enforces a visibility there."""
+    """The list, with the names that are stored in the brains; nobody enforces a visibility there."""
     answer = await context.send(Op.LIST_BRAINS, args)
 
     async def named(brain: JsonObject) -> JsonObject:

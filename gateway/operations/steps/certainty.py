@@ -1,4 +1,4 @@
-"""Writes until it is certain what became of them: sent, looked for when no telling answer comes, sent again."""
+"""Sends writes until their outcome is certain: sends, looks if no clear answer comes, sends again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,9 +11,9 @@ Send = Callable[[], Awaitable[T]]
 Look = Callable[[], Awaitable[T | None]]
 """What is stored; None when it is certainly not. Raises `conflict` when something else is there."""
 
-# A platform may still be busy with a request whose connection broke: so long it is given to show it.
+# A platform may still be busy with a request whose connection broke. This is how long we wait for its result.
 PAUSES: Final = (0.0, 0.2, 0.5, 1.0)
-# So often a write is sent whose repeat is the same write, while it is open what became of it.
+# How often a write whose repeat is the same write is sent, while its outcome is not known.
 _SENT: Final = 4
 
 
@@ -26,7 +26,7 @@ def doubt_of(error: GatewayError) -> Doubt:
 
 
 def failure_of(error: GatewayError) -> GatewayError:
-    """What a write in doubt is, now that it is certain that nothing was stored."""
+    """The error of a write that was in doubt, now that it is certain that nothing was stored."""
     if not is_doubt(error):
         return error
     failure = error.failure if isinstance(error, Unsure) else GatewayError("upstream_unavailable")
@@ -35,7 +35,7 @@ def failure_of(error: GatewayError) -> GatewayError:
 
 
 def repeatable(error: GatewayError) -> GatewayError:
-    """What is not known may be tried again where a repeat is the same write."""
+    """The error of a write whose outcome is not known. It may be tried again if a repeat is the same write."""
     if is_doubt(error) and not error.retryable:
         error.retryable = True
         error.message = f"{error.message} Send the same call again: what is stored is not stored twice."
@@ -59,7 +59,7 @@ async def make_certain(send: Send[T], look: Look[T]) -> T:
             last = error
         unknown = unknown or repeatable(last)
         late = late or doubt_of(last) is Doubt.LATE
-        # At first there is no need to wait for it to show: it can be sent again.
+        # The first look need not wait for a late request: the write can be sent again.
         if (found := await (settle if sent else look_again)(look, unknown)) is not None:
             return found
         if not late and (sent or doubt_of(last) is Doubt.ANSWERED):
@@ -93,9 +93,9 @@ async def make_certain_once(send: Send[T], look: Look[T], *, late_is_harmless: b
 
 
 async def make_certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) -> T:
-    """The outcome of a write that the platform names itself, and knows again: asked again, it says what became of it.
+    """The outcome of a write that the platform names itself and recognises: its answer to a repeat tells the outcome.
 
-    A glimpse at where it may be kept can spare that; that it is not there proves nothing.
+    A look at the place where it may be stored can save the repeat. That it is not there proves nothing.
 
     Raises:
         GatewayError: it is not stored; or `outcome_unknown`, which may be tried again.
@@ -107,7 +107,7 @@ async def make_certain_by_asking(send: Send[T], glimpse: Look[T] | None = None) 
         except GatewayError as error:
             if not is_doubt(error) and doubt is None:
                 raise
-            # Also when this one certainly failed: the one before may not have.
+            # Also when this request certainly failed, because the one before it may have arrived.
             doubt = error if is_doubt(error) else Unsure(error, Doubt.LATE)
         if glimpse is not None and (found := await _glimpse(glimpse)) is not None:
             return found
@@ -123,12 +123,12 @@ async def _glimpse(glimpse: Look[T]) -> T | None:
 
 
 async def look_again(look: Look[T], unknown: GatewayError) -> T | None:
-    """What the first look finds that does not fail; where all fail, nothing is known."""
+    """What the first look finds that does not fail. If all looks fail, nothing is known."""
     return await _looks(look, unknown, until_found=False)
 
 
 async def settle(look: Look[T], unknown: GatewayError) -> T | None:
-    """What looks find, the last of them after a while; where that one fails, nothing is known."""
+    """What the looks find, the last of them after a while. If the last one fails, nothing is known."""
     return await _looks(look, unknown, until_found=True)
 
 

@@ -8,7 +8,7 @@ from gateway.operations.errors import Absent, Doubt, GatewayError, Unsure
 from gateway.operations.steps.certainty import look_again, make_certain, repeatable
 from gateway.operations.table import Args, JsonObject, Op
 
-# What platforms take in one PUT and in one batch, less room for the longest front matter.
+# What platforms take in one PUT and in one batch, minus room for the longest front matter.
 _FRONT_BYTES: Final = 64 * 1024
 PUT_BYTES: Final = 2 * 1024 * 1024 - _FRONT_BYTES
 BATCH_BYTES: Final = 8 * 1024 * 1024 - _FRONT_BYTES
@@ -54,7 +54,7 @@ async def by_batch(context: StepContext, document: Args) -> JsonObject:
 
 async def _as_note(context: StepContext, document: Args, op: Op) -> JsonObject:
     brain, path = str(document["brain"]), str(document["path"])
-    # Between the look and the write, nobody else of this process writes there.
+    # Between the look and the write, no other call of this process writes there.
     async with context.alone(path):
         if (stored := await _find_note(context, document)) is not None:
             return {**stored, "reused": True}
@@ -128,7 +128,7 @@ async def _is_imported(context: StepContext, document: Args) -> bool:
     try:
         body = await read(context, str(document["brain"]), str(document["path"]))
     except (Absent, GatewayError):
-        # Something else is there: that is known, and enough.
+        # It cannot be read. Then it counts as another document, because it is known that something is there.
         return False
     note = notes.open_note(body or b"")
     return bool(note.front) and note.holds(document)
@@ -154,13 +154,13 @@ def _is_the_same(found: JsonObject, wanted: Args) -> bool:
 
 
 def _complete(record: JsonObject, document: Args) -> JsonObject:
-    """A platform's record with what a receipt needs, where it says that much less: it is stored all the same."""
+    """A platform's record. If it lacks what a receipt needs, that is added: the document is stored all the same."""
     known = {key: value for key, value in notes.record(document, notes.now()).items() if key in _NEEDED}
     return {**record, **{key: value for key, value in known.items() if not isinstance(record.get(key), type(value))}}
 
 
 def _findable(context: StepContext, record: JsonObject) -> JsonObject:
-    """Says so where search will never find it."""
+    """Adds `searchable: false` if search will never find it."""
     return record if context.finds(str(record["path"])) else {**record, "searchable": False}
 
 

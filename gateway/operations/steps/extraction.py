@@ -1,4 +1,4 @@
-"""Memories from what was said, on platforms that only propose them: extracted after the answer, and stored."""
+"""Memories from messages, on platforms that only propose them: they are extracted after the answer, and stored."""
 
 from collections.abc import Sequence
 
@@ -17,14 +17,15 @@ log = structlog.get_logger()
 # Platforms take 1 MiB of JSON here, in which a character may need two.
 _REQUEST_BYTES = 500_000
 _ROOM = 1024
-# So many are sent in vain after one call: a long conversation that is refused throughout would be sent for an hour.
+# After one call, at most this many requests may be refused. Otherwise a long conversation of which everything is
+# refused would be sent for an hour.
 _REFUSALS = 100
-# Whoever else speaks is taken for a user: platforms refuse a whole request for one role that they do not know.
+# Any other role is sent as a user, because platforms refuse a whole request for one role that they do not know.
 _ROLES = ("system", "user", "assistant", "tool")
 
 
 async def transcript_by_put(context: StepContext, document: Args) -> JsonObject:
-    """A transcript as a note; it is looked at for memories after the answer, once."""
+    """A transcript as a note. After the answer, memories are extracted from it, once."""
     return await _looked_at_later(context, document, await documents.by_put(context, document))
 
 
@@ -44,7 +45,7 @@ async def _looked_at_later(context: StepContext, document: Args, stored: JsonObj
 
 
 async def extract_later(context: StepContext, brain: str, session_id: str) -> str:
-    """Have what was said looked at for memories after the answer, if the platform can."""
+    """Begin to extract memories from the messages after the answer, if the platform can."""
     if not await context.has(Op.EXTRACT):
         return "unavailable"
 
@@ -57,7 +58,7 @@ async def extract_later(context: StepContext, brain: str, session_id: str) -> st
 
 
 async def _extract_from_transcript(context: StepContext, document: Args) -> None:
-    """How far a transcript was looked at is noted in a log of its own, named as a session is."""
+    """A log of its own, named as a session is, says up to where memories were extracted from a transcript."""
     brain, name = str(document["brain"]), str(document["path"]).rpartition("/")[2].removesuffix(".md")
     actor = document["metadata"].get("actor_id")
     messages = [{**message, "actor_id": actor} for message in document["messages"]]
@@ -72,7 +73,7 @@ async def _extract_rest(
     done: int,
     own_tree: str | None = None,
 ) -> None:
-    """Look at what was said since the last time, a request at a time, and note how far that went."""
+    """Extract from the messages since the last time, a request at a time, and note how far that went."""
     path = names.session_log_path(context.caller, name)
     most, refusals = len(messages), 0
     while done < len(messages):
@@ -80,7 +81,7 @@ async def _extract_rest(
         try:
             paths = await keep_extracted(context, brain, name, window, own_tree)
         except GatewayError as error:
-            # Refused for what it is, it would be refused for ever, and all that follows with it.
+            # If its content is the reason, it would be refused for ever, and all messages after it would wait.
             if error.code not in {"payload_too_large", "validation_error"}:
                 raise
             refusals += 1
@@ -101,7 +102,7 @@ async def keep_extracted(
 ) -> list[str]:
     """Have memories extracted and store them: these platforms only propose them. The paths they are kept at.
 
-    What was said in a session that is one person's stays in their own tree.
+    Memories from a session that belongs to one person stay in their own tree.
     """
     actor = next((m["actor_id"] for m in reversed(messages) if m.get("actor_id")), None)
     args = {"brain": brain, "session_id": session_id, "messages": as_messages(messages), "actor_id": actor}
@@ -131,7 +132,7 @@ def _memory(memory: JsonObject, session_id: str, tree: str) -> tuple[str, bytes]
 
 
 async def _write_all(context: StepContext, brain: str, writes: dict[str, bytes]) -> None:
-    """Together where the platform can, else one by one: their names are derived, so a repeat is the same."""
+    """Together if the platform can, else one by one. Their names are derived, so a repeat is the same write."""
 
     async def send() -> bool:
         await context.send(Op.BATCH_WRITE, {"brain": brain, "writes": writes, "reason": "extract"})

@@ -1,4 +1,4 @@
-"""Searching where the platform's own search does not do all of it."""
+"""Searches that the platform's own search cannot do alone."""
 
 import asyncio
 from functools import partial
@@ -19,7 +19,7 @@ _AGENT_NOTES = "memory/agent"
 
 
 def is_sorted(query: Args) -> bool:
-    """Whether hits are wanted in another order than every search has."""
+    """Whether hits are wanted in another order than the usual one."""
     return query.get("sort") not in {None, "relevance"}
 
 
@@ -28,7 +28,7 @@ def in_agent_scope(query: Args) -> bool:
 
 
 async def search(context: StepContext, query: Args) -> JsonObject:
-    """By the platform's search; where its index lacks the agent's notes, those are looked through beside it."""
+    """By the platform's search. If its index lacks the agent's notes, they are looked through as well."""
     if not _lacks_agent_notes(context, query):
         return await context.send(Op.SEARCH, query)
     scanning = asyncio.ensure_future(_scan_agent_notes(context, query))
@@ -42,7 +42,7 @@ async def search(context: StepContext, query: Args) -> JsonObject:
 
 
 async def search_and_arrange(context: StepContext, query: Args) -> JsonObject:
-    """A search whose index lacks a namespace, or that knows no order but its own."""
+    """For a search whose index lacks a namespace, or that cannot sort."""
     top_k = query.get("top_k") or _DEFAULT_TOP_K
     more = min(top_k * _OVER_FETCH, _MOST_FETCHED) if is_sorted(query) else top_k
     answer = await search(context, {**query, "top_k": more})
@@ -73,7 +73,7 @@ async def _scan_agent_notes(context: StepContext, query: Args) -> list[JsonObjec
 
 
 async def recall_in_session(context: StepContext, query: Args) -> JsonObject:
-    """By a recall that knows sessions, whatever it calls what it finds."""
+    """By a recall that knows sessions. Platforms have different names for the list of hits."""
     answer = await context.send(Op.RECALL, query)
     named = next((key for key in ("chunks", "hits", "memories") if key in answer), "hits")
     # Some platforms say null for an empty list.
@@ -109,7 +109,7 @@ async def _list_notes(context: StepContext, query: Args) -> list[JsonObject]:
     try:
         listed = await context.send(Op.LIST_DOCUMENTS, {"brain": query["brain"], "dir": directory})
     except GatewayError as error:
-        # A folder that is not there.
+        # There is no such folder.
         if error.code != "not_found":
             raise
         listed = {}
@@ -119,7 +119,7 @@ async def _list_notes(context: StepContext, query: Args) -> list[JsonObject]:
 async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> list[JsonObject]:
     """Hits among notes that no index holds: the newest ones are read, up to a limit, and matched by their words.
 
-    Not those of others: what is found beside them, and its scores, would tell of what they hold.
+    Notes of others are not read: the other hits and their scores would tell what is in them.
     """
     newest_first = sorted(listed, key=lambda item: ranking.moment(item.get("mtime")), reverse=True)
     own = str(query.get("own") or "")
@@ -153,5 +153,5 @@ async def _scan(context: StepContext, query: Args, listed: list[JsonObject]) -> 
 
 
 async def ask(context: StepContext, args: Args) -> JsonObject:
-    """An answer in frames: what is returned is its stream, of which nothing was read yet."""
+    """An answer in frames. Returns its stream, of which nothing was read yet."""
     return {"stream": await context.open(Op.ASK, args)}

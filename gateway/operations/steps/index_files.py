@@ -1,4 +1,4 @@
-"""Index files that some platforms write when they consolidate: those go on telling of notes that are gone."""
+"""Index files that some platforms write when they consolidate. They still name notes that are gone."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
@@ -16,7 +16,7 @@ from gateway.operations.table import Args, JsonObject, Op
 
 log = structlog.get_logger()
 
-# So often an index is looked at again that somebody else may have written meanwhile.
+# How often an index is looked at again, because somebody else may have written it meanwhile.
 _ROUNDS: Final = 3
 _MOST_INDEXES: Final = 20
 
@@ -25,7 +25,7 @@ _FindGone = Callable[[AbstractSet[str]], Awaitable[AbstractSet[str]]]
 
 
 async def consolidate(context: StepContext, args: Args) -> JsonObject:
-    """By the platform. What was forgotten while it worked may stand in the index that it wrote in the end."""
+    """By the platform. Its new index may name notes that were forgotten while it worked."""
     answer = await context.send(Op.CONSOLIDATE, args)
     if context.writes_index():
         with _failing_nobody(str(args["brain"])):
@@ -34,7 +34,7 @@ async def consolidate(context: StepContext, args: Args) -> JsonObject:
 
 
 async def drop_note(context: StepContext, brain: str, path: str) -> None:
-    """Take a note that is gone out of the index that may tell of it."""
+    """Take a note that is gone out of the index that may name it."""
     index = names.index_of(path)
     if index is None or not context.writes_index():
         return
@@ -56,12 +56,12 @@ async def _find_gone(
     context: StepContext, brain: str, folder: str, listed: AbstractSet[str], described: AbstractSet[str]
 ) -> AbstractSet[str]:
     gone = _missing(folder, described, listed)
-    # A note may have been made since, and described.
+    # Since then the note may have been made again, and described in the index.
     return _missing(folder, gone, await _list_paths(context, brain)) if gone else gone
 
 
 def _missing(folder: str, described: AbstractSet[str], listed: AbstractSet[str]) -> AbstractSet[str]:
-    """The notes that are in no list and should be. A name with spaces in it may be a sentence that somebody wrote."""
+    """Notes that the index names but no list has. A name with spaces in it may be a sentence that somebody wrote."""
     return {
         name
         for name in described
@@ -75,7 +75,7 @@ async def _list_paths(context: StepContext, brain: str) -> AbstractSet[str]:
 
 
 async def _drop_lines(context: StepContext, brain: str, index: str, find_gone: _FindGone) -> None:
-    """Write an index without the lines of notes that are gone, until it is seen to be without them."""
+    """Write an index without the lines of notes that are gone, and look again, until they are gone from it."""
     with _failing_nobody(brain):
         async with context.alone(index):
             for _ in range(_ROUNDS):
@@ -83,7 +83,7 @@ async def _drop_lines(context: StepContext, brain: str, index: str, find_gone: _
                 after = await _without_gone(before, find_gone)
                 if after == before:
                     return
-                # What the platform has written since is not undone.
+                # Text that the platform has written since then must stay.
                 if await read(context, brain, index) == before:
                     await write(context, brain, index, after)
 
@@ -103,7 +103,7 @@ def _folder_of(index: str) -> str:
 
 @contextmanager
 def _failing_nobody(brain: str) -> Iterator[None]:
-    """The note itself is gone, and an answer that draws on an index is checked: a failure here fails nobody's call."""
+    """A failure here fails no call: the note itself is gone, and answers that use an index are checked anyway."""
     try:
         yield
     except (Absent, GatewayError) as error:

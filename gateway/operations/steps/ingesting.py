@@ -1,4 +1,4 @@
-"""Files and pages, by platforms that know them again, and by those where equal names overwrite each other."""
+"""Files and pages, on platforms that recognise a repeat, and on those where equal names overwrite each other."""
 
 import hashlib
 from dataclasses import replace
@@ -11,7 +11,7 @@ from gateway.operations.steps.certainty import make_certain, make_certain_by_ask
 from gateway.operations.table import Args, JsonObject, Op, Upload
 
 _CONVERTED = frozenset({"text/html", "application/xhtml+xml", "application/pdf"})
-# Some cut names here: what tells one file from another must not be cut off.
+# Some platforms cut names here. The part that tells one file from another must not be cut off.
 _NAME_LENGTH = 60
 
 
@@ -21,7 +21,7 @@ async def ingest_as_text(context: StepContext, args: Args) -> JsonObject:
     known = {"hash": hashlib.sha256(upload.body).hexdigest()}
     name = names.file_name(upload.name.rpartition(".")[0] or upload.name, upload.body, length=_NAME_LENGTH)
     path = f"raw/documents/{name}.md"
-    # Of two calls with one file, the second finds what the first has stored.
+    # If two calls bring the same file, the second finds the document of the first.
     async with context.alone(path):
         if (stored := await _find_ingested(context, str(args["brain"]), path)) is not None:
             return {**stored, **known, "reused": True}
@@ -45,7 +45,7 @@ async def _as_text(context: StepContext, upload: Upload) -> Upload:
 async def ingest_by_platform(context: StepContext, args: Args) -> JsonObject:
     """By the platform, which knows a file again by its bytes."""
     brain, upload = str(args["brain"]), args["upload"]
-    # Where those keep it that name it as we do.
+    # Where a platform stores the file, if it names files as we do.
     path = f"raw/documents/{names.file_name(upload.name.rpartition('.')[0] or upload.name, upload.body)}.md"
 
     async def glimpse() -> JsonObject | None:
@@ -65,7 +65,7 @@ async def ingest_by_server(context: StepContext, args: Args) -> JsonObject:
 
 
 async def _hash(context: StepContext, brain: str, path: str) -> JsonObject:
-    """Of what was stored; nothing where that cannot be read: it is stored all the same."""
+    """Fields of the stored document; none if it cannot be read, because it is stored all the same."""
     try:
         body = await documents.read(context, brain, path)
     except (Absent, GatewayError):
@@ -74,7 +74,7 @@ async def _hash(context: StepContext, brain: str, path: str) -> JsonObject:
 
 
 async def _find_ingested(context: StepContext, brain: str, path: str) -> JsonObject | None:
-    """What is known of an ingested document once it is found at its path; None where nothing is."""
+    """What is known of an ingested document if it is at its path, else None."""
     try:
         found = (await context.send(Op.STAT_DOCUMENT, {"brain": brain, "path": path})).get("document")
     except GatewayError as error:

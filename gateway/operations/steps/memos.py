@@ -22,7 +22,7 @@ async def record(context: StepContext, args: Args) -> JsonObject:
 
 
 async def leave_to_notes(_context: StepContext, _args: Args) -> JsonObject:
-    """Nothing is asked yet: the surface finds and keeps memos as notes, and each has a chain of its own."""
+    """Sends nothing: the surface finds and keeps memos as notes, by other chains."""
     return {}
 
 

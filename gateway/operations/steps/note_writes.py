@@ -1,4 +1,4 @@
-"""Notes of ours: read, changed, moved and removed, so that the same change again is the same."""
+"""Reads, changes, moves and removes notes of ours, so that the same change again has no further effect."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from gateway.operations.table import Args, JsonObject, Op
 
 _CHANGED: Final = "It was changed meanwhile. Read it again, and then change it."
 _GONE: Final = "It was removed meanwhile."
-# So often a note is looked at again that somebody else has made meanwhile.
+# How often a note is looked at again, if somebody else has made it meanwhile.
 _RACES: Final = 3
 
 
@@ -30,7 +30,7 @@ async def keep_by_record(context: StepContext, args: Args) -> JsonObject:
 
 
 async def keep_by_put(context: StepContext, args: Args) -> JsonObject:
-    """By a platform that keeps bytes alone. Several notes may say the same, and each shall be found."""
+    """By a platform that keeps only bytes. Several notes may say the same, and each should be found."""
     change: Change = args["change"]
 
     def change_apart(before: Note | None) -> Draft | None:
@@ -70,9 +70,9 @@ async def _keep(
 
 
 async def replace_body(context: StepContext, args: Args) -> JsonObject:
-    """Bytes in the place of those that somebody has read, and nothing else. What is replaced is kept elsewhere first.
+    """Replaces bytes, only if they are those that somebody has read. Before that, a copy of them is kept elsewhere.
 
-    Several people may have read the same in one brain. `brain_id` is what it goes by, whoever calls it what.
+    Several people may have read the same bytes in one brain. `brain_id` is the same, however they name the brain.
 
     Raises:
         GatewayError: conflict, when something else is there by now.
@@ -144,7 +144,7 @@ async def move(context: StepContext, args: Args) -> JsonObject:
 
 
 async def move_by_copy(context: StepContext, args: Args) -> JsonObject:
-    """Where nothing can be renamed: the copy is there before the note is gone."""
+    """If the platform cannot rename: copies the note before it removes it."""
     brain, path, to = str(args["brain"]), str(args["path"]), str(args["to"])
 
     async def send() -> bool:
@@ -178,7 +178,7 @@ async def _move_for_certain(context: StepContext, args: Args, send: Callable[[],
 
 
 async def _change_moved(context: StepContext, brain: str, path: str, change: Change) -> None:
-    """The move is made by now. If this fails, the same call again has to find out what is left to do."""
+    """The move is already made. If this fails, the same call again has to find out what is left to do."""
     unknown = repeatable(Unsure(GatewayError("upstream_unavailable"), Doubt.ANSWERED))
     body = await look_again(lambda: read(context, brain, path), unknown)
     draft = change(None if body is None else notes.open_note(body))
@@ -190,7 +190,7 @@ async def _change_moved(context: StepContext, brain: str, path: str, change: Cha
 
 
 async def remove(context: StepContext, args: Args) -> JsonObject:
-    """For good. What is not there any more was removed."""
+    """For good. If the note is not there any more, it was removed."""
     brain, path = str(args["brain"]), str(args["path"])
 
     async def send() -> bool:
@@ -212,7 +212,7 @@ async def remove(context: StepContext, args: Args) -> JsonObject:
 
 
 async def size_and_time(context: StepContext, args: Args) -> JsonObject:
-    """How many bytes a file has, and when it was changed; nothing where there is none."""
+    """How many bytes a file has, and when it was changed; None if there is no file."""
     try:
         return await context.send(Op.STAT_DOCUMENT, args)
     except GatewayError as error:

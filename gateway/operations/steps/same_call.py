@@ -1,7 +1,7 @@
-"""Whether messages were said before: a call that comes again is the same call, and goes on where it was cut.
+"""Whether messages were sent before: a repeated call is the same call, and continues where the first broke off.
 
 Where the platform keeps sessions, its last messages are compared with the call's first. Where the gateway keeps a log,
-every line says of which call it is, so that nothing else can be taken for it.
+every line says to which call it belongs, so that no other line can be taken for it.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.steps.session_log import are_one_call
 from gateway.operations.table import Args, JsonObject, Op
 
-# Lines of a log say more of a message than its record does.
+# A line of a log has more fields than the record of a message.
 _RECORD = ("id", "session_id", "role", "content", "created_at")
 
 
@@ -37,7 +37,7 @@ async def tail_of(context: StepContext, session: Args, count: int) -> list[JsonO
 
 
 def beginning(tail: Sequence[JsonObject], messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """The records of the call's first messages, where they are the last of the session and just said."""
+    """The records of the call's first messages, if they are the last of the session and recent."""
     if not tail or not are_one_call(tail[-1].get("created_at"), notes.now()):
         return []
     for count in range(min(len(tail), len(messages)), 0, -1):
@@ -78,7 +78,7 @@ class SameCall:
         return names.digest([self.session_id, self.key, list(self.messages), self.actor_id])[:24]
 
     def there(self, log: Sequence[JsonObject]) -> list[JsonObject]:
-        """The lines of this call that the log has: with a key anywhere, without it last and just said."""
+        """The lines of this call that the log has: with a key anywhere; without a key, at the end and recent."""
         mine = self.digest
         if self.key is not None:
             return [entry for entry in log if entry.get("call") == mine]

@@ -1,7 +1,7 @@
 """Sessions on a platform that has none: a log of lines, kept as a document of the brain.
 
 A line is a message, a note of how far memories were extracted, or the end of the session with its reflection.
-Lines are only ever added, so that any number of gateways may write one log. A message says of which call it was
+Lines are only ever added, so that any number of gateways may write one log. A message says to which call it belongs
 (`call`, a digest) and its place there (`n`): lines that were added twice are read once.
 """
 
@@ -22,13 +22,13 @@ from gateway.operations.steps.certainty import make_certain_once
 from gateway.operations.table import JsonObject, Op
 
 ONE_CALL: Final = timedelta(minutes=10)
-# So many lines are read before others have their turn.
+# This many lines are read before other tasks get their turn.
 _TURN: Final = 500
 
 
 @dataclass(slots=True)
 class Log:
-    """What was said in a session, and what came of it."""
+    """The messages of a session, how far they were extracted, and its reflection."""
 
     messages: list[JsonObject] = field(default_factory=list)
     extracted: int = 0
@@ -40,7 +40,7 @@ class Log:
 class _Once:
     """Tells lines that were added twice, by two gateways or by a request that arrived late.
 
-    With a key, a call is the same whenever it comes again; without, when it comes next and within ten minutes.
+    With a key, a repeated call is always the same call; without, only if it comes next and within ten minutes.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Once:
             is_new = (call, n) not in self._keyed
             self._keyed.add((call, n))
             if is_new:
-                # Other words: what comes after them is no repetition of what came before.
+                # After another message, an equal one is a new message and not a repetition.
                 self._call = None
             return is_new
         if call != self._call:
@@ -69,12 +69,12 @@ class _Once:
 
 
 def are_one_call(one: object, other: object) -> bool:
-    """Whether two times are so close that equal words are one call that came twice."""
+    """Whether two times are so close that equal messages count as one call that came twice."""
     return abs(moment(other) - moment(one)) < ONE_CALL
 
 
 async def read_log(context: StepContext, brain: str, session_id: str) -> Log:
-    """The log of a session; an empty one where nothing was said yet."""
+    """The log of a session; an empty one if it has no messages yet."""
     log, once = Log(), _Once()
     said_at_close: object = 0
     body = await documents.read(context, brain, names.session_log_path(context.caller, session_id))
@@ -99,7 +99,7 @@ async def append(context: StepContext, brain: str, path: str, lines: Sequence[by
         Absent: nothing was added.
         GatewayError: nothing was added; or `outcome_unknown`, when that is so.
     """
-    # Should the last line there be torn, it ends here, and takes none of these with it.
+    # If the last line there is incomplete, it ends here, so that it does not damage the first of these.
     body = b"\n" + b"".join(lines)
 
     async def send() -> bool:
@@ -109,7 +109,7 @@ async def append(context: StepContext, brain: str, path: str, lines: Sequence[by
     async def look() -> bool | None:
         return body in (await documents.read(context, brain, path) or b"") or None
 
-    # Should it arrive late, beside its repeat: what is there twice is read once.
+    # If it arrives late, besides its repeat: lines that are there twice are read once.
     await make_certain_once(send, look, late_is_harmless=True)
 
 
@@ -118,7 +118,7 @@ def line(entry: JsonObject) -> bytes:
 
 
 async def _entries(body: bytes) -> AsyncIterator[JsonObject]:
-    """The lines that can be read: one that was torn takes no other with it."""
+    """The lines that can be read. An incomplete line does not affect the others."""
     for n, text in enumerate(BytesIO(body), start=1):
         if n % _TURN == 0:
             await asyncio.sleep(0)

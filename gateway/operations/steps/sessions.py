@@ -13,7 +13,7 @@ from gateway.operations.steps.same_call import SameCall, beginning, record_of, s
 from gateway.operations.steps.session_log import append, line, parts, read_log
 from gateway.operations.table import Args, JsonObject, Op
 
-# So far back a message is looked for whose answer was lost: others may write to the session too.
+# How many messages back we look for one whose answer was lost, because others may write to the session too.
 _RECENT = 50
 _CANNOT_TELL = "The platform could not say what was said in the session last. Nothing was appended."
 
@@ -43,10 +43,11 @@ async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
 
 
 async def _known_tail(context: StepContext, session: Args, count: int) -> list[JsonObject] | None:
-    """What was said last; None where the platform does not tell, and nothing can be looked up.
+    """The last messages; None if the platform does not list them, so that nothing can be looked up.
 
     Raises:
-        GatewayError: it tells, but not now. Not to append blindly: the call may be one that was cut before.
+        GatewayError: the platform could not list them now. Then nothing may be appended, because the call may be the
+        repeat of one that broke off.
     """
     try:
         return await tail_of(context, session, count)
@@ -63,7 +64,7 @@ async def _known_tail(context: StepContext, session: Args, count: int) -> list[J
 async def _append_one(
     context: StepContext, session: Args, message: JsonObject, last: JsonObject | None, can_look: bool
 ) -> JsonObject:
-    """The record of one message, said once: where its answer is lost, the session is asked."""
+    """The record of one message, sent once. If its answer is lost, the session is asked."""
 
     async def send() -> JsonObject:
         return await context.send(Op.APPEND_MESSAGE, {**session, **message})
@@ -100,7 +101,7 @@ def _count_appended(appended: Sequence[JsonObject], messages: Sequence[JsonObjec
 
 
 async def append_to_log(context: StepContext, args: Args) -> JsonObject:
-    """Messages as lines of the log; what is worth keeping is extracted after the answer."""
+    """Messages as lines of the log. Memories are extracted from them after the answer."""
     brain, session_id, messages = str(args["brain"]), str(args["session_id"]), args["messages"]
     call = SameCall(session_id, messages, args.get("actor_id"), args.get("key"))
     path = names.session_log_path(context.caller, session_id)
@@ -135,7 +136,7 @@ async def close_by_log(context: StepContext, args: Args) -> JsonObject:
     if log.closed is not None:
         return log.closed
     messages = as_messages(_last_that_fit(log.messages))
-    # Under a name of ours: one make writes its reflection to a file of that name.
+    # Under a name of ours, because one make of daemon writes its reflection to a file that has the name it is sent.
     name = names.reflection_path(context.caller, session_id).removeprefix("reflections/").removesuffix(".md")
     answer = await context.send(Op.REFLECT, {"brain": brain, "session_id": name, "messages": messages})
     ended = await _end_session(context, brain, session_id, answer.get("result"))
