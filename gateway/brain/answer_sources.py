@@ -1,4 +1,4 @@
-"""What an answer draws on: nothing of it is passed on before that is known to be the caller's."""
+"""The sources of an answer. Nothing of an answer is passed on before it is known that the caller may see them."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -10,7 +10,7 @@ from gateway.operations.steps.finding import hits_of
 from gateway.operations.table import JsonObject
 
 IDS: Final = ("chunk_id", "document_id")
-# What a platform may tell of each chunk beside the chunks, which are thin by the contract.
+# Fields that a platform may send beside the chunks, one value for each, as chunks have few fields by the contract.
 _BESIDE: Final = {"paths": "path", "titles": "title", "updated_at": "updated_at"}
 _NAMING_SOURCES: Final = frozenset({"chunks", "path", *_BESIDE})
 _QUOTED, _QUOTE_LENGTH, _PREVIEW_LENGTH = 3, 300, 512
@@ -21,11 +21,11 @@ _ENDED: Final = "The platform began to draw on notes that you may not see, so it
 
 
 class NotTheirs(Exception):
-    """An answer draws on what the caller may not see, on what is over, or on nobody knows what."""
+    """An answer uses notes that the caller may not see, notes that have ended, or unknown sources."""
 
 
 class Sources:
-    """What an answer said it draws on, so far."""
+    """The sources that an answer has named so far."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Sources:
         self._has_spoken = False
 
     def is_plain_piece(self, frame: JsonObject) -> bool:
-        """Whether it is a piece of the answer that names no source, for somebody who may see all. Most frames are."""
+        """Whether it is a piece of the answer that names no source, for a caller who may see all. Most frames are."""
         is_plain = (
             frame["type"] == "answer_delta" and not self._view.is_limited and frame.keys().isdisjoint(_NAMING_SOURCES)
         )
@@ -48,11 +48,11 @@ class Sources:
         return is_plain
 
     async def check(self, frame: JsonObject) -> None:
-        """That a frame may be passed on.
+        """Check that a frame may be passed on.
 
         Raises:
-            NotTheirs: it may not, and nothing of the answer was passed on before.
-            StreamBroken: it may not, and something was, which drew on the caller's own.
+            NotTheirs: it may not, and no part of the answer was passed on before.
+            StreamBroken: it may not, and a part of the answer was passed on, which used the caller's own notes.
         """
         try:
             await self._check(frame)
@@ -68,7 +68,7 @@ class Sources:
         if isinstance(chunks := frame.get("chunks"), list):
             if is_cut and self._view.is_limited:
                 raise NotTheirs
-            # Without a source, nobody knows what the words to come draw on: some platforms name none.
+            # Some platforms name no sources. Then it is not known what the next words are based on.
             if chunks:
                 frame["chunks"] = placed = _place(chunks, told)
                 await self._check_chunks([chunk for chunk in placed if isinstance(chunk, dict)], live)
@@ -81,7 +81,7 @@ class Sources:
         if self._view.is_limited and not all(paths):
             by_id = await self._paths()
             paths = [path or by_id.get(_id_of(chunk), "") for path, chunk in zip(paths, chunks, strict=True)]
-        # An index is as good as what its lines tell of.
+        # An index may be used if all notes that its lines name may be used.
         indexes = [(path, chunk) for path, chunk in zip(paths, chunks, strict=True) if names.is_index(path)]
         lines = [names.listed_in_index(path, line) for path, chunk in indexes for line in _text_of(chunk).split("\n")]
         listed = {one for told in lines for one in told}
@@ -96,14 +96,14 @@ class Sources:
             }
 
     def _is_known(self, frame: JsonObject) -> bool:
-        """Whether a frame draws on sources that were told before, where that matters."""
+        """Whether a frame uses sources that were named before, where that matters."""
         if not self._view.is_limited or frame.get("type") not in {"answer_delta", "citation", "done"}:
             return True
         return self._known is not None and all(str(frame[key]) in self._known for key in IDS if frame.get(key))
 
 
 def _place(chunks: list[JsonObject], told: JsonObject) -> list[JsonObject]:
-    """Chunks with what was told beside them, where that is one for each."""
+    """Chunks with the fields that were sent beside them, if there is one value for each chunk."""
     for key, values in told.items():
         if isinstance(values, list) and len(values) == len(chunks):
             chunks = [{key: value, **chunk} for chunk, value in zip(chunks, values, strict=True)]
@@ -111,7 +111,7 @@ def _place(chunks: list[JsonObject], told: JsonObject) -> list[JsonObject]:
 
 
 def _path_of(part: JsonObject) -> str:
-    """Empty where it is none that can be read."""
+    """Empty if it cannot be read."""
     return path if isinstance(path := part.get("path"), str) else ""
 
 
@@ -120,7 +120,7 @@ def _id_of(chunk: JsonObject) -> str:
 
 
 def quote_hits(found: JsonObject) -> list[JsonObject]:
-    """An answer in quotes from a search, for where the platform's own may not be passed on."""
+    """An answer made of quotes from a search, for cases in which the platform's own answer may not be passed on."""
     hits = hits_of(found)
     answer = _QUOTES if hits else _NOTHING
     frames: list[JsonObject] = [

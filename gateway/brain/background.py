@@ -1,4 +1,4 @@
-"""Work that goes on when nobody waits for it any more: writes whose caller left, and jobs after an answer."""
+"""Work that goes on although no caller waits for it: writes whose caller left, and jobs after an answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,7 +20,7 @@ GRACE_SECONDS: Final = 10.0
 class Background:
     """Tracks that work, so that none of it is cut off while the process may still finish it.
 
-    Nothing is lost with a job that is stopped: what it did is noted in the brain, and the next one goes on from there.
+    Nothing is lost if a job is stopped: the brain holds a note of what it did, and the next job goes on from there.
     """
 
     def __init__(self, observer: Observer | None = None) -> None:
@@ -45,7 +45,7 @@ class Background:
             raise
 
     def start(self, name: str, job: Job) -> None:
-        """Begin a job. One that is asked for while it runs is run once more: it will see what came in between."""
+        """Begin a job. If it is asked for while it runs, it runs once more, so that it sees what came in between."""
         if name in self._jobs:
             self._again[name] = job
         else:
@@ -83,7 +83,7 @@ async def _wait_for(tasks: Any, seconds: float) -> None:
 
 
 async def _run_and_log(name: str, job: Job) -> str:
-    """How a job ended; nobody waits for it, so it tells the log what it could not do."""
+    """How a job ended. No caller waits for it, so a failure goes to the log."""
     try:
         await job()
         return "done"
@@ -91,13 +91,13 @@ async def _run_and_log(name: str, job: Job) -> str:
         log.warning("after.failed", job=name, code=error.code)
     except Absent:
         log.warning("after.failed", job=name, code="not_implemented")
-    except Exception:  # nobody else would hear of a bug of ours
+    except Exception:  # no caller waits, so only the log can report a bug
         log.exception("after.crashed", job=name)
         return "crashed"
     return "failed"
 
 
 def _look_at_failure(task: asyncio.Task[Any]) -> None:
-    """Nobody awaits it any more; looking at its failure keeps asyncio from reporting it as lost."""
+    """Nothing awaits the task any more. Reading its failure keeps asyncio from reporting it as lost."""
     if not task.cancelled():
         task.exception()

@@ -61,7 +61,7 @@ class Brain:
         observer: Observer | None = None,
     ) -> None:
         """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
-        where nobody is told apart."""
+        if callers are not told apart."""
         self._services = Services(upstream, fetch, vet, shared, read_only, serve, Background(observer))
         self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
@@ -71,7 +71,7 @@ class Brain:
         self._finder = Finder(self.view, self._serve, self._run)
 
     async def close(self, seconds: float) -> None:
-        """Let what callers left behind, and what goes on after answers, come to an end."""
+        """Wait for writes whose callers have left, and for jobs after answers."""
         await self._services.background.drain(seconds)
 
     @property
@@ -90,7 +90,7 @@ class Brain:
         try:
             created = await self._run(call, "create_brain", {**wanted, "derived": slug is None})
         finally:
-            # Not before: who lists the brains meanwhile may still see those of before.
+            # Only now, because a list that is read before this may still be without the new brain.
             self._directory.forget(call)
         call.brain = str(created.get("id", wanted["slug"]))
         return created
@@ -188,7 +188,7 @@ class Brain:
             call.caller = replace(call.caller, preferred=await self._directory.resolve(call, brain))
 
     async def note(self, call: Call, chain: str, args: Args, *, stored: str | bytes = "") -> JsonObject:
-        """A chain on a note of a surface. What the caller may not see is not there."""
+        """A chain on a note of a surface. A note that the caller may not see is treated as if it did not exist."""
         await self._limits.admit_stored(call.caller.partition, stored)
         view = self.view(call)
         if not all(view.sees(str(args[key])) for key in ("path", "to", "dir") if args.get(key)):
@@ -198,7 +198,7 @@ class Brain:
     async def derive(
         self, call: Call, task: str, *, paths: Sequence[str] = (), messages: Sequence[JsonObject] = ()
     ) -> list[JsonObject]:
-        """What a language model of the platform makes of notes or messages; nothing where it has none, or it fails."""
+        """The result of the platform's language model for notes or messages; None without a model, or if it fails."""
         if not all(map(self.view(call).sees, paths)):
             raise GatewayError("not_found")
         args = {"task": task, "paths": list(paths) or None, "messages": list(messages) or None}
@@ -211,10 +211,10 @@ class Brain:
         return [one for one in results if isinstance(one, dict)] if isinstance(results, list) else []
 
     async def memos(self, call: Call, chain: str, args: Args, *, stored: str = "") -> JsonObject | None:
-        """What a platform answers that keeps memos itself, in no brain; None where memos are notes of a brain."""
+        """The answer of a platform that keeps memos itself, in no brain; None if memos are notes of a brain."""
         caller = call.caller
         await self._limits.admit_stored(caller.partition, stored)
-        # With one tenant, whose memos they are is for the platform to say.
+        # With one tenant, the platform decides who owns the memos.
         org = caller.principal.org if self._shared else ""
         answer = await self._run(call, chain, {**args, "ceiling": caller.ceiling or caller.preferred, "org": org})
         return answer or None
@@ -235,7 +235,7 @@ class Brain:
             except GatewayError as error:
                 if error.code not in {"not_implemented", "not_found"}:
                     raise
-                # What does not say what a brain holds may hold anything in it; or it is no brain of theirs.
+                # If the listing fails, the brain may hold anything, or it is not a brain of the caller.
                 if error.code == "not_implemented":
                     return await self.exists(call, resolved)
             else:
@@ -244,7 +244,7 @@ class Brain:
         return False
 
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
-        """Do this after the call was answered, for the same caller; once at a time for each name."""
+        """Do this after the call was answered, for the same caller. Of each name, only one job runs at a time."""
         context = CallContext(call, self._services)
         context.later(f"{name} of {call.brain}", lambda _: job(context.call_afterwards()))
 
@@ -275,7 +275,7 @@ class Brain:
         return dialect.name, dialect.caveats
 
     async def without_brains(self, call: Call) -> str:
-        """What is said of a platform that has no brains; nothing where it has."""
+        """A sentence about a platform that has no brains; None if it has brains."""
         return (await self._services.upstream.verdict(call)).dialect.without_brains
 
     async def choice(self, call: Call) -> tuple[str, str]:
@@ -283,11 +283,11 @@ class Brain:
         return await self._directory.choice(call, None)
 
     async def exists(self, call: Call, brain: str) -> bool:
-        """Whether a brain is among those the platform lists."""
+        """Whether the platform lists the brain."""
         return bool(going_by((await self._directory.listing(call))["items"], brain))
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[list[JsonObject], None]:
-        """The frames of an answer, as they came together, `done` last; drawn from what the caller may see alone."""
+        """The frames of an answer, in the groups in which they came, `done` last. All sources are the caller's."""
         async with self._limits.hold_ask(call.caller.partition):
             finder = self._finder
             sources = Sources(
@@ -309,12 +309,12 @@ class Brain:
                 raise self._in_same_words(error) from None
 
     async def serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
-        """What comes of a chain, on the brain that the call means, as far as the caller may see it."""
+        """The answer of a chain, on the brain that the call means, as far as the caller may see it."""
         shown: JsonObject = self.view(call).without_hidden(await self._serve(call, brain, chain, args))
         return shown
 
     async def _serve(self, call: Call, brain: str | None, chain: str, args: Args) -> JsonObject:
-        """All that comes of a chain."""
+        """The whole answer of a chain."""
         resolved = await self._directory.resolve(call, brain)
         try:
             answer = await self._run(call, chain, {**args, "brain": resolved})
@@ -327,24 +327,24 @@ class Brain:
         return answer
 
     def _in_same_words(self, error: GatewayError) -> GatewayError:
-        """Where callers are many, a brain that is not theirs is told as one that is not there."""
+        """With many callers, a brain of somebody else gets the same error as a brain that does not exist."""
         return GatewayError("no_brain", extra=error.extra) if self._shared and error.code == "forbidden" else error
 
     async def _check(self, call: Call, chain: str, asked: str, answer: JsonObject) -> None:
-        """That the answer is of the brain that was asked."""
+        """Check that the answer is from the brain that was asked."""
         try:
             await self._directory.check(call, asked, answer)
         except GatewayError as error:
             if chain in READ_ONLY:
                 raise
-            # What was written is written: only that it is somewhere else takes the receipt back.
+            # The write was made, so the receipt is refused only if the answer names another brain.
             if error.code == "upstream_error":
                 raise Unsure(error, Doubt.ANSWERED) from None
 
     async def _check_frames(
         self, call: Call, sources: Sources, frames: list[JsonObject]
     ) -> tuple[list[JsonObject], Exception | None]:
-        """Those that may be passed on, and what keeps the next one from that."""
+        """The frames that may be passed on, and the reason why the next one may not."""
         checked: list[JsonObject] = []
         try:
             for frame in frames:
@@ -357,7 +357,7 @@ class Brain:
         return checked, None
 
     async def _check_brain_of(self, call: Call, frame: JsonObject) -> None:
-        """That what an answer is made from is of the brain that was asked."""
+        """Check that the sources of an answer are from the brain that was asked."""
         if frame["type"] == "answer_delta" or call.brain is None:
             return
         try:
@@ -366,8 +366,8 @@ class Brain:
             raise StreamBroken(error.code, error.message, retryable=error.retryable) from error
 
     async def _after_no_brain(self, call: Call, brain: str | None, resolved: str, error: GatewayError) -> str | None:
-        """What to try when the platform does not know a brain: its id, or the first brain there is now."""
-        # What was begun on one brain is not begun again on another.
+        """What to try if the platform does not know a brain: its id, or the first brain of the list as it is now."""
+        # A call that has begun to write on one brain is not begun again on another.
         if error.code != "no_brain" or error.extra.get("appended"):
             return None
         self._directory.forget(call)
@@ -380,7 +380,7 @@ class Brain:
         return None if now == resolved else now
 
     async def _run(self, call: Call, chain: str, args: Args) -> JsonObject:
-        """The answer of a chain; which operation gave it is noted in the call."""
+        """The answer of a chain. The call notes which operation gave it."""
         call.served_by = None
         context = CallContext(call, self._services)
         serving = self._services.serve(CHAINS[chain], args, context)

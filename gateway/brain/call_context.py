@@ -1,4 +1,4 @@
-"""The context that steps are given: one call's way to the platform, and to what the gateway does itself."""
+"""The context that steps get: one call's way to the platform, and to the gateway's own work, such as fetching."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +20,7 @@ Vet = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What all calls share: the way to the platform, and what the gateway does itself."""
+    """What all calls share: the way to the platform, and the gateway's own work, such as fetching."""
 
     upstream: Upstream
     fetch: Fetch | None = None
@@ -36,7 +36,7 @@ class Services:
 
 
 class CallContext(StepContext):
-    """One call. It alone knows whether something may have been written."""
+    """One call. Only this object knows whether the call may have written something."""
 
     def __init__(self, call: Call, services: Services) -> None:
         self.caller = names.caller_name(call.caller.partition)
@@ -44,7 +44,7 @@ class CallContext(StepContext):
         self._services = services
         principal = call.caller.principal
         self.own_tree = names.private_tree(principal.issuer, principal.subject) if services.shared else None
-        # Nobody waits for a stranger whose brain happens to have the same name.
+        # No caller waits for another one whose brain happens to have the same name.
         self._tenant = call.caller.partition if services.shared else ""
         self._page: Args | None = None
         self._writing = 0
@@ -58,13 +58,13 @@ class CallContext(StepContext):
         if op is Op.FETCH_PAGE:
             return dict(await self._fetch(str(args["url"])))
         if op.writes and self._services.read_only:
-            # No tool gets here, nor work after an answer: this holds whatever is added to either.
+            # Tools and work after answers are refused earlier. This check also holds for new ones that forget it.
             raise GatewayError("forbidden", "This gateway is read-only.")
         session_id = args.get("session_id") if self._services.shared and op in OF_SESSIONS else None
         if session_id is not None:
-            # A platform may keep sessions by their id alone: a stranger who knows one must not find it.
+            # A platform may keep sessions by their id alone. Another caller who knows the id must not find the session.
             args = {**args, "session_id": names.own_session(self.caller, str(session_id))}
-        # While a write is under way nobody knows; one that was refused was not made.
+        # While a write is under way, it may have been made. A refused write was not made.
         self._writing += op.writes
         outcome: str | None = "outcome_unknown"
         answer: JsonObject = {}
@@ -72,7 +72,7 @@ class CallContext(StepContext):
             reply = await self._services.upstream.send(self._call, op, args)
             outcome, answer = "ok", reply.answer
         except Absent:
-            # Nothing was asked of anybody.
+            # No request was sent.
             outcome = None
             raise
         except GatewayError as error:
@@ -101,7 +101,7 @@ class CallContext(StepContext):
     def project_of(self, actor: str | None) -> str | None:
         if not self._services.shared:
             return None if actor is None else names.actor_folder(actor)
-        # Who an actor is, anybody may say; whose a project is, the token says.
+        # Anybody may claim to be an actor, but the token says which projects are the caller's.
         caller = self._call.caller
         mine = caller.project if caller.project in caller.principal.projects else None
         return None if mine is None or not names.is_project(mine) else names.project_folder(mine, caller.principal.org)
@@ -129,7 +129,7 @@ class CallContext(StepContext):
         self._services.background.start(f"{self._tenant}:{name}", lambda: job(context))
 
     def call_afterwards(self) -> Call:
-        """A call for what goes on when this one is answered: the same caller and brain, and the key that was lent."""
+        """A call for the work after this one is answered: with the same caller, brain and lent key."""
         caller = replace(self._call.caller, preferred=self._call.brain or self._call.caller.preferred)
         return replace(self._call, caller=caller, brain_note=None, routes={}, served_by=None, began=None)
 
@@ -143,7 +143,7 @@ class CallContext(StepContext):
 
 
 def _in_session(answer: JsonObject, session_id: str) -> JsonObject:
-    """An answer that calls the session as the caller does."""
+    """An answer with the session id that the caller uses."""
     named = {"session_id": session_id}
     return {
         key: session_id

@@ -14,7 +14,7 @@ _KEPT_SECONDS = 30.0
 _KEPT_CALLERS = 1000
 _PAGES = 20
 _MOST_BRAINS = 10_000
-# How platforms say of what they answer which brain it is of.
+# The keys in which platforms say from which brain an answer is.
 _BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
     *(
         {f"brain_{word}", f"brain-{word}", f"brain{word}", f"brain{word.title()}", f"brain{word.upper()}"}
@@ -22,7 +22,7 @@ _BRAIN_KEYS = frozenset({"brain", "Brain", "BRAIN"}).union(
         for word in ("id", "slug", "ref")
     )
 )
-# What callers gave, who may call anything a brain; and a listing, of which paths alone are used.
+# Values that came from callers, who may write anything there; and a listing, of which only paths are used.
 _NOT_THE_PLATFORMS = frozenset({"metadata", "front_matter", "frontMatter", "frontmatter"})
 _LISTING = "items"
 
@@ -68,7 +68,7 @@ class Directory:
         guesses: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`guesses` is whether a call that names no brain gets one: only where there is one user."""
+        """`guesses` is whether a call that names no brain gets one, which is so only with one user."""
         self._list = list_
         self._default, self._guesses = default, guesses
         self._clock = clock
@@ -95,7 +95,7 @@ class Directory:
         ref, why = await self._choose(call, brain)
         if not names.is_derived_uuid(ref):
             return ref, why
-        # No platform knows the UUIDs that are derived from ids.
+        # Platforms do not know the UUIDs that we derive from ids.
         try:
             if (brain_id := await self._id_by_uuid(call, ref)) is not None:
                 return brain_id, why
@@ -108,13 +108,13 @@ class Directory:
     async def _id_by_uuid(self, call: Call, ref: str) -> str | None:
         found = going_by(await self._brains(call), ref)
         if not found:
-            # It may be newer than the list.
+            # The brain may be newer than the list.
             self.forget(call)
             found = going_by(await self._brains(call), ref)
         return names.check_id(_own_name(found[0]), "brain") if found else None
 
     async def _choose(self, call: Call, brain: str | None) -> tuple[str, str]:
-        """What names the brain that a call means, and why that one."""
+        """The name of the brain that a call means, and why it is that one."""
         asked = names.check_id(brain, "brain") if brain is not None else None
         ceiling, preferred = call.caller.ceiling, call.caller.preferred
         if ceiling is not None:
@@ -136,7 +136,7 @@ class Directory:
         return await self._first(call)
 
     async def check_url(self, call: Call) -> None:
-        """That the brain in the URL is the one the token is bound to.
+        """Check that the brain in the URL is the one that the token is bound to.
 
         Raises:
             GatewayError: forbidden.
@@ -147,7 +147,7 @@ class Directory:
             await self._require_one(call, named, ceiling, "Your token is for another brain than the URL names.")
 
     async def id_of(self, call: Call, ref: str) -> str | None:
-        """The id behind a slug, for platforms that take ids only; None when there is nothing better to try."""
+        """The id behind a slug, for platforms that take only ids; None if there is nothing better to try."""
         brains = going_by(await self._brains(call), ref)
         found = next((b for b in brains if ref == b.get("slug") and b.get("id") not in (None, ref)), None)
         return None if found is None else names.check_id(str(found["id"]), "brain")
@@ -155,7 +155,7 @@ class Directory:
     async def known(self, call: Call, ref: str) -> Known:
         """A brain by its id or slug, both as the platform lists them; looked up once, as ids do not change.
 
-        Where the list cannot be had, it is called as it was named: that is no reason to refuse anything.
+        If the list cannot be fetched, the name of the caller is used: that is no reason to refuse a call.
         """
         key = (call.caller.partition, call.caller.project, ref)
         if key in self._listed:
@@ -173,7 +173,7 @@ class Directory:
         return self._listed.setdefault(key, Known(str(found.get("id") or ref), str(found.get("slug") or ref), apart))
 
     def _note_id(self, call: Call, ref: str) -> None:
-        """Note the id of a brain in its call, if a list that was had for something else says it."""
+        """Note the id of a brain in its call, if a list that was fetched for another reason has it."""
         caller = call.caller
         key = (caller.partition, caller.project, ref)
         if (known := self._listed.get(key)) is None:
@@ -201,7 +201,7 @@ class Directory:
         return {**answer, "items": visible}
 
     async def check(self, call: Call, asked: str, answer: JsonObject) -> None:
-        """Nothing of another brain passes, whatever the platform mixes up.
+        """Refuse an answer of another brain, should the platform mix them up.
 
         Raises:
             GatewayError: upstream_error.
@@ -247,7 +247,7 @@ class Directory:
         return any(_is(b, one) and _is(b, other) for b in await self._brains(call))
 
     async def _brains(self, call: Call) -> list[JsonObject]:
-        # Below a ceiling there is one brain, and that is no list for anybody else.
+        # Below a ceiling there is only one brain, so this list must not be kept for other calls.
         key = (call.caller.partition, call.caller.project, call.caller.ceiling)
         kept = self._kept.get(key)
         if kept is not None and kept[0] > self._clock():
@@ -265,8 +265,8 @@ def no_default(brain: str) -> GatewayError:
 
 
 def going_by(brains: Sequence[JsonObject], ref: str) -> list[JsonObject]:
-    """The brains that go by this. A UUID that is derived from a brain's id means that brain before one whose id it is:
-    some platforms let callers choose ids."""
+    """The brains that have this name. A UUID that is derived from a brain's id means that brain rather than one with
+    this UUID as its id, because some platforms let callers choose ids."""
     found = [b for b in brains if _is(b, ref)]
     derived = [b for b in found if names.is_derived_uuid(ref) and _own_name(b) != ref]
     return derived or found
@@ -280,10 +280,10 @@ def _items(answer: JsonObject) -> list[JsonObject]:
 
 
 def _brains_named(answer: JsonObject) -> set[str]:
-    """Every brain that an answer says something is of, at any depth and in any spelling."""
+    """Every brain that an answer names, at any depth and in any spelling."""
     named: set[str] = set()
     held: list[JsonValue] = [answer]
-    # This looks at every value of every answer, so it asks for types alone: what was JSON has no others.
+    # This looks at every value of every answer, so it compares exact types, which is enough for values from JSON.
     while held:
         part = held.pop()
         if type(part) is list:

@@ -1,4 +1,4 @@
-"""What is found for a caller: what they may see and what still holds, filled up where something was left out."""
+"""Hits for a caller: those that they may see and that have not ended, filled up if some were left out."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -13,10 +13,10 @@ from gateway.operations.parallel import in_parallel
 from gateway.operations.steps.finding import hits_of
 from gateway.operations.table import Args, JsonObject
 
-# What each chain finds at most, and how much without being told.
+# How many hits each chain finds at most, and how many by default.
 _MOST: Final = {"search": 100, "recall": 50}
 _DEFAULT_TOP_K: Final = 10
-# How many times as much is asked for, in turn, where something was left out of what was found.
+# If hits were left out, this many times as much is asked for, one after the other.
 _FILL_UP: Final = (3, 10)
 _UNKNOWN_SOURCES: Final = "The platform's answer draws on notes that may not be yours, so it is not passed on."
 
@@ -30,11 +30,11 @@ class Finder:
         serve: Callable[[Call, str | None, str, Args], Awaitable[JsonObject]],
         run: Callable[[Call, str, Args], Awaitable[JsonObject]],
     ) -> None:
-        """`serve` runs a chain on the brain that is meant, and `run` on the brain that its arguments name."""
+        """`serve` runs a chain on the brain that the call means, and `run` on the brain that the arguments name."""
         self._view, self._serve, self._run = view, serve, run
 
     async def find(self, call: Call, brain: str | None, chain: str, query: Args) -> JsonObject:
-        """What the caller may see and still holds; filled up where something was left out."""
+        """Hits that the caller may see and that have not ended, filled up if some were left out."""
         view, wanted = self._view(call), int(query.get("top_k") or _DEFAULT_TOP_K)
         asked: Args = {**query, **view.folders(), "own": view.own}
         for more in (*(min(wanted * times, _MOST[chain]) for times in _FILL_UP), None):
@@ -49,19 +49,19 @@ class Finder:
                     over |= await self.ended(call, paths)
                     answer[key] = [hit for path, hit in zip(paths, answer[key], strict=True) if path not in over]
             kept = len(answer[key])
-            # A platform that found less than it might has no more to give.
+            # If the platform found fewer than it was asked for, it has no more.
             if kept == found or kept >= wanted or found < int(asked.get("top_k") or wanted) or more is None:
                 break
             asked = {**asked, "top_k": more}
         if kept == found and not view.is_limited:
             return answer
-        # Even where nothing was left out: a total counts what was not asked for, too.
+        # Even if no hit was left out, because a total also counts hits beyond those that were asked for.
         return without_totals(answer, key, answer[key][:wanted])
 
     async def ended(self, call: Call, paths: Iterable[str], told_of: Iterable[str] = ()) -> set[str]:
         """Which of these notes, and of those that an index tells of, have expired, were replaced, or are gone."""
         gone = await self._gone(call, set(told_of))
-        # Only those are read that may have ended.
+        # Only notes that may have ended are read.
         mortal = [path for path in {*paths, *told_of} - gone if names.may_end(path)]
         if not mortal:
             return gone
@@ -72,7 +72,7 @@ class Finder:
         return gone | {path for path, body in bodies.items() if body is None or not notes.open_note(body).is_live}
 
     async def _gone(self, call: Call, paths: set[str]) -> set[str]:
-        """Which of these notes are not there any more; all of them where the platform does not say what is."""
+        """Which of these notes are gone; all of them if the platform does not say which exist."""
         if not paths:
             return set()
         served_by = call.served_by
@@ -87,7 +87,7 @@ class Finder:
         return {path for path in paths - there if not names.is_unlisted(path)}
 
     async def search_instead(self, call: Call, brain: str | None, query: Args) -> JsonObject:
-        """A search, where the platform's answer to the same question may not be passed on."""
+        """A search, used if the platform's answer to the same question may not be passed on."""
         try:
             return await self.find(call, brain, "search", query)
         except GatewayError as error:

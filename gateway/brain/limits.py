@@ -1,4 +1,4 @@
-"""What one caller may take: calls, answers at once, fetches and bytes. Each of them, never all together."""
+"""What one caller may take: calls, answers at once, fetches and bytes. Limits hold for each caller alone."""
 
 import math
 import time
@@ -15,7 +15,7 @@ _CALLERS: Final = 10_000
 _MINUTE: Final = 60.0
 _What = Literal["calls", "fetches", "bytes"]
 _Held = Literal["calling", "asking", "fetching"]
-# What the operator is told that somebody met.
+# The names of the limits that the operator sees when a caller reaches one.
 _AT_ONCE: Final = {"calling": "calls_at_once", "asking": "answers_at_once", "fetching": "fetches_at_once"}
 
 
@@ -38,7 +38,7 @@ class Allowance:
     calls_at_once: int = 100
 
     def exceeded(self, what: _What) -> str:
-        """What is said to those who take more than that in a time."""
+        """The message for a caller who has reached a limit over time."""
         match what:
             case "calls":
                 return f"More than {self.calls_per_second:g} calls a second. Slow down."
@@ -52,13 +52,13 @@ class Allowance:
         return {"calling": self.calls_at_once, "asking": self.asks_at_once, "fetching": self.fetches_at_once}[what]
 
     def too_many(self, what: _Held) -> str:
-        """What is said to those who have as many under way already."""
+        """The message for a caller who already has the largest number under way."""
         under_way = {"calling": "calls are under way", "asking": "answers are under way"}
         return f"{self.at_once(what)} {under_way.get(what, 'pages are being fetched')} already. Wait for one."
 
 
 class Bucket:
-    """Fills steadily, and may be emptied at once."""
+    """A bucket that fills steadily, and may be emptied at once."""
 
     def __init__(self, per_second: float, holds: float, now: float) -> None:
         self.per_second, self.holds = per_second, holds
@@ -67,7 +67,7 @@ class Bucket:
     def take(self, amount: float, now: float) -> float:
         """Zero when there was enough; else the seconds until there is, and nothing is taken.
 
-        More than it ever holds may be taken when it is full: what is allowed at all must be possible.
+        If it is full, more than it ever holds may be taken: a call that is allowed must be possible at some time.
         """
         self._level = min(self.holds, self._level + (now - self._at) * self.per_second)
         self._at = now
@@ -93,25 +93,25 @@ class _Use:
 
 
 class SharedLimits(Protocol):
-    """What other processes take from too."""
+    """Allowances that are shared with other processes."""
 
     async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float | None:
-        """As of a bucket of ours; None when nobody can say at the moment."""
+        """As `Bucket.take`; None if the shared store does not answer at the moment."""
         ...
 
     async def hold(self, name: str, most: int) -> str | None:
-        """One of so many places, until it is given back or this process is gone. Empty if all are taken; None when
-        nobody can say."""
+        """One of so many places, until it is given back or this process is gone. Empty if all are taken; None if the
+        shared store does not answer."""
         ...
 
     def give_back(self, place: str) -> None: ...
 
 
 class Limits:
-    """Keeps count for the callers of late; without an allowance nobody is limited.
+    """Counts for the callers of the last time; without an allowance nobody is limited.
 
-    Where they are `shared`, what is taken in a time and what is under way at once is counted with all other processes.
-    While nobody can say what those took, each process counts for itself.
+    If they are `shared`, all processes together count what is taken over time and what is under way at once.
+    While the shared store does not answer, each process counts for itself.
     """
 
     def __init__(
@@ -163,10 +163,10 @@ class Limits:
             yield
 
     async def _is_shared(self, caller: str, what: _What, amount: float) -> bool:
-        """Whether others have counted it; if not, it is ours to count.
+        """Whether the shared store has counted it; if not, this process must count it.
 
         Raises:
-            LimitReached: with all that the others took, it is too much.
+            LimitReached: together with the other processes, it is too much.
         """
         if self._allowance is None or self._shared is None:
             return False
@@ -191,7 +191,7 @@ class Limits:
 
     @contextmanager
     def hold_call(self, caller: str, place: str | None = None) -> Iterator[None]:
-        """One call, for as long as it takes: those that wait for a slow brain hold connections that others need."""
+        """One call, for as long as it takes. Calls that wait for a slow brain hold connections that others need."""
         with self._hold(caller, "calling", place):
             yield
 
@@ -270,7 +270,7 @@ class Limits:
         )
 
     def _forget_the_idle(self) -> None:
-        """Those who called longest ago; not those with something under way, whose count would be lost."""
+        """Forget those who called longest ago, but none with a call under way, whose count would be lost."""
         for _ in range(2):
             if len(self._uses) <= _CALLERS:
                 return

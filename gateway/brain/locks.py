@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 
 class Locks:
-    """A name is locked for as long as someone holds it; then nothing of it is kept."""
+    """A name is locked for as long as somebody holds it. After that, the lock is removed."""
 
     def __init__(self) -> None:
         self._held: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -48,14 +48,14 @@ class Notebook:
         return None if body is None else str(body.decode("utf-8", "replace"))
 
     async def entries(self, call: Call, folder: str, *, ending: str = ".md") -> list[Entry]:
-        """The notes in a folder and below it, newest first; not what is kept beside them."""
-        # Some list folders too.
+        """The notes in a folder and below it, newest first, without the files that are kept beside them."""
+        # Some platforms list folders too.
         items = [item for item in await self._items(call, folder, recursive=True) if not item.get("is_dir")]
         found = [entry for entry in map(_entry, items) if entry.path.endswith(ending) and _is_note(entry, folder)]
         return sorted(found, key=lambda entry: (entry.changed, entry.path), reverse=True)
 
     async def everything(self, call: Call) -> list[Entry]:
-        """All that is kept, also what is kept beside notes, by path."""
+        """All files, also those that are kept beside notes, by path."""
         items = await self._items(call, "", recursive=True, generated=True)
         return sorted((_entry(item) for item in items if not item.get("is_dir")), key=lambda entry: entry.path)
 
@@ -72,7 +72,7 @@ class Notebook:
         return [item for item in found if isinstance(item, dict)]
 
     async def entry(self, call: Call, path: str) -> Entry:
-        """One note as a listing has it; empty where there is none."""
+        """One note as a listing has it; empty if there is none."""
         found = await self._brain.note(call, "stat_note", {"path": path})
         return _entry({**found, "path": path})
 
@@ -88,7 +88,7 @@ class Notebook:
     async def newest(
         self, call: Call, entries: Sequence[Entry], wanted: int, kept: Callable[[Entry, Note], T | None]
     ) -> list[T]:
-        """What is kept of the newest notes, as many as are wanted: no more of them are read than that takes."""
+        """What `kept` makes of the newest notes, up to the wanted number. No more notes are read than necessary."""
         found: list[T] = []
         place = 0
         while len(found) < wanted and place < len(entries):
@@ -104,7 +104,7 @@ class Notebook:
         return (await self.search(call, query, folder, wanted))[0]
 
     async def search(self, call: Call, query: str, folder: str, wanted: int) -> tuple[list[JsonObject], bool]:
-        """The same, and whether there may be more: of a note there may be several hits, and some are elsewhere."""
+        """The same, and whether there may be more: a note may have several hits, and some hits are in other folders."""
         scope = folder.split("/")[1] if folder.startswith(("memory/global/", "memory/project/")) else None
         tree = folder.rstrip("/") + "/"
         wanted = min(wanted, MOST_FOUND)
@@ -119,7 +119,7 @@ class Notebook:
         return [hit for path, hit in best.items() if _is_note(Entry(path), folder)], len(hits) >= wanted
 
     async def keep(self, call: Call, path: str, change: Change, *, stored: str = "") -> tuple[Note, bool]:
-        """Change the note at a path, or begin it. The note as it is then, and whether that took anything."""
+        """Change the note at a path, or create it. Returns the note as it is then, and whether it had to be written."""
         answer = await self._brain.note(call, "keep_note", {"path": path, "change": change}, stored=stored)
         body = answer["body"]
         return notes.open_note(body) if body is not None else Note(""), bool(answer["changed"])
@@ -128,11 +128,11 @@ class Notebook:
         await self._brain.note(call, "append_to_note", {"path": path, "body": body}, stored=body)
 
     async def move(self, call: Call, path: str, to: str, change: Change | None = None) -> bool:
-        """Whether it is there now, and not where it was. Then it is changed, if that is wanted."""
+        """Move a note, and then change it, if that is wanted. Returns whether it is now at the new path alone."""
         return bool((await self._brain.note(call, "move_note", {"path": path, "to": to, "change": change}))["moved"])
 
     async def remove(self, call: Call, path: str) -> bool:
-        """Whether there was something to remove."""
+        """Remove a note. Returns whether there was one."""
         return bool((await self._brain.note(call, "remove_note", {"path": path}))["removed"])
 
     async def count(self, call: Call, path: str) -> int:
@@ -152,11 +152,11 @@ class Notebook:
     def hit(self, call: Call, paths: Sequence[str], times: int = 1) -> None:
         """Count a hit on each of these notes once the call is answered; nothing waits for that, or fails with it.
 
-        Not for callers who may only read.
+        Does nothing for callers who may only read.
         """
 
         async def counted(after: Call) -> None:
-            # The tool only reads, but this is written.
+            # The tool only reads, but counting is a write.
             after.scope = scopes.WRITE
             await in_parallel([self._counting(after, path, times) for path in paths])
 
@@ -164,7 +164,7 @@ class Notebook:
             self._brain.later(call, f"hits {secrets.token_hex(8)}", counted)
 
     def uncount(self, call: Call, path: str) -> None:
-        """Begin to count anew, once the call is answered: what is put there next is another note."""
+        """Reset the counter once the call is answered, because the next note at this path is another note."""
 
         async def removed(after: Call) -> None:
             await self.remove(after, hits_path(path))
@@ -177,7 +177,7 @@ class Notebook:
     async def derive(
         self, call: Call, task: str, *, paths: Sequence[str] = (), messages: Sequence[JsonObject] = ()
     ) -> list[JsonObject]:
-        """What a language model of the platform makes of these; nothing where it has none, or it fails."""
+        """The result of the platform's language model for these; None if it has no model, or the model fails."""
         return await self._brain.derive(call, task, paths=paths, messages=messages)
 
     def later(self, call: Call, name: str, job: Callable[[Call], Awaitable[None]]) -> None:
@@ -203,13 +203,13 @@ def draft_note(
     *,
     aside: Mapping[str, bytes] | None = None,
 ) -> Draft:
-    """A note with these fields of ours, and what goes with every note. When it was begun is kept."""
+    """A note with these fields of ours, and the fields of every note. The time of its creation stays."""
     moment = notes.now()
-    # Front matter that is not ours is content to whoever reads it; what it says outlives the content all the same.
+    # Front matter that is not ours is shown as content. Its fields stay all the same if the content changes.
     kept = before if before is None or before.front else notes.parse(before.content.encode())
     common: JsonObject = {
         "name": title,
-        # Not its first words: daemons copy descriptions to an index, where they would outlive the note.
+        # Not the first words of the note: daemons copy descriptions to an index, where they would outlive the note.
         "description": title,
         "created": (kept.created if kept is not None else None) or moment,
         "modified": moment,
@@ -225,7 +225,7 @@ def _metadata(fields: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def hits_path(path: str) -> str:
-    """Where hits on a note are counted: beside it, where no search looks."""
+    """The path of a note's counter of hits: beside the note, where no search looks."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/_hits/{name.rpartition('.')[0]}.txt"
 
@@ -236,6 +236,6 @@ def _entry(item: JsonObject) -> Entry:
 
 
 def _is_note(entry: Entry, folder: str) -> bool:
-    """Whether it is a note, and not something that is kept beside notes: that is below a name with an underscore."""
+    """Whether it is a note, and not a file that is kept beside notes, below a name that begins with an underscore."""
     inside = entry.path.removeprefix(folder.rstrip("/") + "/")
     return not any(part.startswith("_") for part in inside.split("/"))

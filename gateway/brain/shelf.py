@@ -1,7 +1,7 @@
 """Everything in a brain as a person sees it: listed, read, corrected, put away and brought back, on any platform.
 
-What is replaced goes to `_versions/` beside it, and what is removed to `_deleted/`, where no search looks. There `kv`
-keeps them too.
+Replaced versions go to `_versions/` beside the note, and removed notes to `_deleted/`, where no search looks. `kv`
+keeps its own there too.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _REMOVED: Final = re.compile(r"[0-9a-f]{12}\.txt")
 _VERSION: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z-)?[0-9a-f]{12}\.txt")
 _VERSION_OF_KV: Final = re.compile(r"(?:[0-9]{8}T[0-9]{6}Z|[0-9.e+]{1,24})-[0-9a-f]{12}\.txt")
 _KV: Final = "memory/global/kv/"
-# What only the gateway writes of a note, by who was let in.
+# The fields of a note that only the gateway writes, from the token of the caller.
 _VOUCHED: Final = ("via", "author", "client", "channel")
 
 
@@ -63,7 +63,7 @@ class Document:
 
     @property
     def source(self) -> str:
-        """The document as text with front matter, so that what only the platform's record says is in it too."""
+        """The document as text with front matter, which also holds the fields that only the platform's record has."""
         text = self.body.decode("utf-8", "replace")
         if notes.parse(self.body).front or not self.path.endswith(".md") or not self.record:
             return text
@@ -75,7 +75,7 @@ class Document:
     def exported(self) -> bytes:
         """All that is known of the document, as bytes that say the same on any platform.
 
-        What has front matter is taken as it is. Else what the platform's record says is put there.
+        A document with front matter is taken as it is. Otherwise the platform's record becomes front matter.
         """
         try:
             text = self.body.decode()
@@ -96,7 +96,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a note was before it was replaced or removed."""
+    """An earlier version of a note, from before it was replaced or removed."""
 
     name: str
     path: str
@@ -113,7 +113,7 @@ class Shelf:
         self._notes = Notebook(brain)
 
     async def entries(self, call: Call, folder: str = "") -> list[Entry]:
-        """All documents in a folder and below it, newest first; not what is kept beside notes.
+        """All documents in a folder and below it, newest first, without the files that are kept beside notes.
 
         A name that begins with a dot is the platform's own: some list the file of their index.
         """
@@ -121,17 +121,17 @@ class Shelf:
         return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
 
     async def everything(self, call: Call) -> list[Entry]:
-        """All that is kept for the caller in the brain, also versions, what was put away, and counts of hits."""
+        """All files in the brain that the caller may see, also versions, notes put away, and counts of hits."""
         listed = await self._notes.everything(call)
         return [entry for entry in listed if not any(part.startswith(".") for part in entry.path.split("/"))]
 
     async def authors(self, call: Call, paths: Iterable[str]) -> dict[str, str]:
-        """Who wrote these notes, where they say so."""
+        """The authors of these notes, as far as the notes name them."""
         read = await self._notes.read_all(call, paths)
         return {path: author for path, note in read if (author := note.text("author"))}
 
     def seen_path(self, call: Call, path: str) -> str:
-        """A path that may be asked for: it stays where it is put, and is of nothing that is kept beside notes.
+        """Check a path that a caller may read: it leads nowhere else, and is not that of a file kept beside notes.
 
         Raises: GatewayError: not_found.
         """
@@ -140,7 +140,7 @@ class Shelf:
         return self._brain.view(call).place(path)
 
     def own_path(self, call: Call, path: str) -> str:
-        """A path that the caller may change: theirs, and in no tree of a surface with rules of its own.
+        """Check a path that the caller may change: it is theirs, and in no tree of a surface with rules of its own.
 
         Raises: GatewayError: forbidden, validation_error, not_found.
         """
@@ -172,7 +172,7 @@ class Shelf:
         return Document(path, body, record if isinstance(record, dict) else {}, changed)
 
     async def read_many(self, call: Call, folder: str = "") -> AsyncIterator[Document]:
-        """All documents in a folder, one after the other; one that is gone by then is left out."""
+        """All documents in a folder, one after the other. A document that is gone by then is left out."""
         for entry in sorted(await self.entries(call, folder), key=lambda entry: entry.path):
             try:
                 yield await self.read(call, entry.path)
@@ -181,7 +181,7 @@ class Shelf:
                     raise
 
     async def replace(self, call: Call, path: str, text: str, expected: str) -> bool:
-        """Put a text in the place of what has this checksum. Returns whether that changed anything.
+        """Replace the text that has this checksum. Returns whether that changed anything.
 
         Raises: GatewayError: conflict, if something else is there by now; forbidden, if it says who wrote it.
         """
@@ -189,15 +189,15 @@ class Shelf:
         return await self.rewrite(call, path, text.encode(), expected)
 
     async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
-        """The same with bytes of ours. What they replace is kept as a version."""
+        """The same with bytes of ours. The replaced bytes are kept as a version."""
         return await self._put(call, path, body, expected, _version_path(path, expected))
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
-        """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
+        """Write bytes to a free path, or in place of those that have this checksum. No version is kept."""
         return await self._put(call, path, body, expected, None)
 
     async def _put(self, call: Call, path: str, body: bytes, expected: str | None, aside: str | None) -> bool:
-        # Where others may write to the same brain, it goes by one name for all of them.
+        # If other callers may write to the same brain, all of them use one name for its lock.
         brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
         args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
         return bool((await self._brain.note(call, "replace_note", args, stored=body))["changed"])
@@ -223,7 +223,7 @@ class Shelf:
         return "other"
 
     async def remove(self, call: Call, path: str) -> str:
-        """Put a note away. Returns where it is kept.
+        """Put a note away. Returns its new path.
 
         Raises: GatewayError: not_found.
         """
@@ -251,7 +251,7 @@ class Shelf:
         await self._notes.move(call, path, to)
 
     async def versions(self, call: Call, path: str) -> list[Version]:
-        """What a note was before, the newest first."""
+        """The earlier versions of a note, the newest first."""
         found = []
         folder, _, name = path.rpartition("/")
         beginning = f"{name.removesuffix('.md')}-"
@@ -291,7 +291,7 @@ class Shelf:
 
 
 def is_version(path: str, of: str) -> bool:
-    """Whether this is the path of what a note was before, by its name alone."""
+    """Whether this is the path of an earlier version of a note, by its name alone."""
     folder, _, name = of.rpartition("/")
     beginning = f"{name.removesuffix('.md')}-"
     where, _, own = path.rpartition("/")
@@ -312,7 +312,7 @@ def _kept_path(path: str, kept: str, name: str) -> str:
 
 
 def _check_vouched(before: Document, text: str) -> None:
-    """That nobody edits who wrote a note: it was said of somebody who was let in."""
+    """Refuse an edit of a note's author, which comes from the token of the caller who wrote it."""
     ours, now = before.note, notes.parse(text.encode())
     is_kept = (
         all(ours.text(name) == now.text(name) for name in _VOUCHED) if ours.front else now.text("via") != notes.MARK

@@ -1,7 +1,7 @@
-"""Who may see what of a brain, by path and caller. It is decided here, and nowhere else.
+"""Who may see which notes of a brain, by path and caller. This is decided here, and nowhere else.
 
 Private notes are their owner's, a project's folder belongs to the callers of that project, and a session to whoever
-began it. Whose a brain is, the platform knows: the embedded brain is told who calls.
+began it. The platform knows who owns a brain: the embedded brain is told who calls.
 """
 
 import re
@@ -13,13 +13,13 @@ from gateway.operations import names
 from gateway.operations.caller import LOCAL, Caller, Principal
 from gateway.operations.table import Args, JsonObject, JsonValue
 
-# The folders that are not everybody's, as a platform may spell them.
+# The folders that some callers may not see, as a platform may spell them.
 _PROJECT: Final = re.compile(r"memory/project/([^/]+)")
 _PROJECT_PATH: Final = re.compile(r"memory/project/([^/]+)/(.+)")
 _SESSION: Final = re.compile(r"sessions/(?:([0-9a-f]{16})[/-])?|reflections/(?:([0-9a-f]{16})-)?")
-# What only a result of a search has: without a path, nobody knows whose it is.
+# Fields that only a hit of a search has. A hit without a path belongs to an unknown owner.
 _OF_A_NOTE: Final = ("chunk_id", "document_id", "score", "preview")
-# What is asked of a platform goes into a URL.
+# What a platform is asked to leave out goes into a URL.
 _NAMED_AT_MOST: Final = 50
 
 
@@ -36,15 +36,15 @@ class View:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is anything besides private notes that is not theirs."""
+        """Whether anything besides private notes can belong to other callers."""
         return self.projects is not None
 
     def sees(self, path: str) -> bool:
         if not path:
-            # Not every platform says where something is. Where there is one tenant, that hides nothing.
+            # Not every platform says where a note is. With one tenant, that hides nothing.
             return self.projects is None
         folded = names.fold_path(path)
-        # Where there is one tenant, a note may have such signs in its name, unless it may be in a private folder.
+        # With one tenant, a note may have such signs in its name, unless it may be in a private folder.
         is_clear = _is_clear(folded) if self.projects is not None or "gent" in folded else _has_plain_parts(folded)
         if len(path) > names.FOLDED_LENGTH or not is_clear:
             return False
@@ -58,7 +58,7 @@ class View:
         return session is None or self.session_owner in session.groups()
 
     def takes(self, path: str) -> bool:
-        """Whether they may write there. What is theirs in other capitals alone, no platform leaves out for others."""
+        """Whether they may write there. Their own folder in other capitals is refused, as no platform would hide it."""
         folded = names.fold_path(path)
         folder = next(
             (found[0] for tree in (names.PRIVATE_TREE, _PROJECT, _SESSION) if (found := tree.match(folded))), ""
@@ -66,13 +66,13 @@ class View:
         return self.sees(path) and (not self.is_limited or path.startswith(folder))
 
     def place(self, path: str) -> str:
-        """Where a path is that a caller names: in a project of theirs, in the folder that is really its own."""
+        """The real path for one that a caller names: a project of theirs has a folder with another name."""
         found = _PROJECT_PATH.fullmatch(path)
         folder = (self.projects or {}).get(found[1]) if found else None
         return path if found is None or folder is None else f"memory/project/{folder}/{found[2]}"
 
     def folders(self) -> Args:
-        """What a platform is asked to leave out, where it can."""
+        """The paths that a platform is asked to leave out, if it can."""
         if self.projects is None or len(self.projects) > _NAMED_AT_MOST:
             return {}
         return {
@@ -87,9 +87,9 @@ class View:
         }
 
     def without_hidden(self, answer: JsonValue) -> JsonValue:
-        """An answer with nothing in its lists that the caller may not see, nor, where that matters, cannot be placed.
+        """An answer without entries that the caller may not see or, where that matters, whose place is not known.
 
-        Where there is one tenant only the lists at the top are looked at: nothing else of an answer has paths.
+        With one tenant, only the lists at the top are looked at, because nothing else in an answer has paths.
         """
         if isinstance(answer, list):
             paths: list[Any] = [entry.get("path") if type(entry) is dict else None for entry in answer]
@@ -115,7 +115,7 @@ class View:
 
 
 def view_of(caller: Caller, *, shared: bool, actor: str) -> View:
-    """`shared` is whether callers are different people; `actor` is who calls where nobody is told apart."""
+    """`shared` is whether callers are different people; `actor` is who calls if callers are not told apart."""
     principal = caller.principal
     own = names.private_tree(principal.issuer, actor if principal is LOCAL else principal.subject)
     owner = names.caller_name(caller.partition)
@@ -125,24 +125,24 @@ def view_of(caller: Caller, *, shared: bool, actor: str) -> View:
 
 
 def _projects(principal: Principal) -> dict[str, str]:
-    """Names alone that make a folder of their own: any other might spell somebody else's."""
+    """Only names that make a folder of their own: another name might spell the folder of somebody else."""
     return {name: names.project_folder(name, principal.org) for name in principal.projects if names.is_project(name)}
 
 
 def without_totals(answer: JsonObject, key: str, found: list[JsonObject]) -> JsonObject:
-    """An answer from which something was left out, without what the platform says of the whole."""
+    """An answer from which entries were left out, without the fields that describe the whole, such as totals."""
     said = ("query", "brain_id", "session_id", "took_ms")
     return {**{name: answer[name] for name in said if name in answer}, key: found}
 
 
 def _are_surely_public(*paths: str) -> bool:
-    """Whether a look is enough: in plain letters, only what has this word in its path can be private."""
-    # One look for all of them, each at the beginning of a line: this is asked of every hit.
+    """Whether a quick look is enough: in plain letters, only a path with this word in it can be private."""
+    # One pattern for all folders, each at the beginning of a line, because this is asked for every hit.
     lines = "\n" + "\n".join(paths)
     return (
         lines.isascii()
         and "gent" not in lines.lower()
-        # It says where it is, too.
+        # The paths also say where they are: they have no dot segments and no empty ones.
         and "/." not in lines
         and "//" not in lines
         and "\n." not in lines
@@ -151,8 +151,8 @@ def _are_surely_public(*paths: str) -> bool:
 
 
 def _is_clear(path: str) -> bool:
-    """Whether a path says where it is, whoever reads it."""
-    # A session's id may have these two, and stands in the path of what came of it.
+    """Whether a path has the same meaning for everybody who reads it."""
+    # The id of a session may have these two signs, and is part of the path of its reflection.
     path = path.replace("%3a", "").replace("%40", "")
     return "%" not in path and "\\" not in path and _has_plain_parts(path)
 
