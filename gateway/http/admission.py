@@ -13,14 +13,14 @@ from gateway.http.json_shape import BadShape, JsonShape, check_whole
 from gateway.operations.caller import LOCAL
 from gateway.operations.errors import GatewayError
 
-# A body up to this size is always let in: what may be under way at once is limited by calls.
+# A body up to this size is always let in: how many may be under way at once is limited by calls.
 SMALL: Final = 64 * 1024
 _RETRY_SECONDS: Final = 2
 _PLAIN: Final = {b"content-encoding": b"identity", b"transfer-encoding": b"chunked"}
 
 
 class _Refused(Exception):
-    """No more of this body is taken in."""
+    """The rest of this body is not read."""
 
     def __init__(self, answer: JSONResponse, reason: str) -> None:
         self.answer, self.reason = answer, reason
@@ -38,8 +38,8 @@ class Pace:
 class Admission:
     """Reads each body whole before anything below sees the request.
 
-    Counts the bytes of all large bodies, from when they come until their call is answered. What is only announced
-    takes no room.
+    Counts the bytes of all large bodies, from when they come until their call is answered. Bytes that are only
+    announced take no room.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Admission:
         self._by_caller: defaultdict[str, int] = defaultdict(int)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # All but POST is refused below, by its method.
+        # All methods but POST are refused below.
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -75,7 +75,7 @@ class Admission:
             raise _refusal(413, "payload_too_large", "The request body is larger than BRAINS_MAX_BODY.")
 
     def has_room(self, caller: str, size: int) -> bool:
-        """Room for all, of which one caller never has more than half, unless one body alone is as large."""
+        """Room for all bodies. One caller never has more than half of it, unless one body alone is as large."""
         mine = self._by_caller.get(caller, 0) + size
         return self.held + size <= self._room and mine <= max(self._room // 2, self._largest)
 
@@ -97,7 +97,7 @@ class _Body:
         self.is_whole = False
 
     async def read(self, receive: Receive) -> None:
-        """All of it, unless whoever sends it leaves."""
+        """Read the whole body, unless the client leaves before its end."""
         pace, now = self._admission.pace, asyncio.get_running_loop().time
         end, since = now() + pace.seconds, 0
         until = min(end, now() + pace.pause)
@@ -142,7 +142,7 @@ class _Body:
         self._counted += size
 
     def hand_on(self, receive: Receive) -> Receive:
-        """For the application: the body at once, and then whether somebody still waits for the answer."""
+        """For the application: first the whole body, then whether the client still waits for the answer."""
         said: list[Message] = [{"type": "http.request", "body": b"".join(self._parts), "more_body": False}]
         self._parts.clear()
 
@@ -163,7 +163,7 @@ def _announced(scope: Scope) -> int:
 
 
 def _check_encoding(scope: Scope) -> None:
-    """What is packed is not unpacked here, and must not be taken for what it is not."""
+    """Refuse a compressed body: it is not unpacked here, and must not be read as JSON."""
     if any(name in _PLAIN and value.lower() != _PLAIN[name] for name, value in scope["headers"]):
         raise _refusal(415, "validation_error", "Send the body as it is: what is compressed is not unpacked.")
 
@@ -177,7 +177,7 @@ def _no_room() -> _Refused:
 
 
 def _too_slow() -> _Refused:
-    # Whoever is slow is not waited for; others can still be told while they send.
+    # Closed, so that the rest of a slow body is not waited for. After other refusals, clients may go on sending.
     return _try_again(408, "The body of the request did not come in time. Send it again.", connection="close")
 
 

@@ -1,4 +1,4 @@
-"""A connection as uvicorn reads it, with bounds on the head of a request: who calls is not known before it is read."""
+"""A connection as uvicorn reads it, with limits on the head of a request, because the caller is not known yet."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from gateway.http.refusal_log import REFUSALS
 from gateway.operations.caller import make_request_id
 
-# What is refused has a line of ours, of which there are not too many; uvicorn would add one to each.
+# We write a limited number of lines for refusals; uvicorn would add one to each.
 _LOGGER: Final = logging.getLogger("uvicorn.connection")
 _LOGGER.setLevel(logging.ERROR)
 _HEAD_BYTES: Final = 64 * 1024
@@ -28,7 +28,7 @@ class _HeadTooLarge(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """Ends connections whose requests have no end of headers, or never come. What follows a body is no header."""
+    """Ends connections if headers do not end or requests never come. Trailers after a body do not count as headers."""
 
     head_seconds = 10.0
 
@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
             self._came += len(data)
             if self._came > _HEAD_BYTES:
                 self._refuse(*_TOO_LARGE)
-        # What is left of a body that was answered already is not waited for either.
+        # If a request is answered already, we do not wait for the rest of its body either.
         if self._in_head or not self._answers:
             self._start_clock()
 
@@ -110,7 +110,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, message: str) -> None:
-        """Say why, unless that would get into the midst of another answer, and close."""
+        """Close, and say why before, unless that would be in the middle of another answer."""
         if self.transport.is_closing():
             return
         request_id = make_request_id()

@@ -1,9 +1,9 @@
 """The direct path: `tools/call` over HTTP, read and answered by ourselves.
 
-What FastMCP and the SDK do for a call is general, and takes several times as long as the call itself. Here is what is
-needed for a call as clients send it, and no more. Every request that differs from that in anything goes to FastMCP,
-which stays the server and words all refusals. `tests/gateway/http/test_direct.py` plays the same requests on both
-paths and compares the answers.
+FastMCP and the SDK handle every kind of call, which takes several times as long as the call itself. This module
+handles only calls as clients usually send them. Every request that differs in any way goes to FastMCP, which stays
+the server and words all refusals. `tests/gateway/http/test_direct.py` sends the same requests by both paths and
+compares the answers.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from gateway.mcp.sdk import Client, Server, Wire, client_of, server_info_of, wir
 from gateway.operations.json_text import write_json
 from gateway.operations.table import JsonObject
 
-# How often a client hears of a call that has nothing to say yet.
+# How often a client gets a keep-alive while its call has nothing to send yet.
 KEEP_ALIVE_SECONDS: Final = 15.0
-# Most calls are answered sooner. Only from then on it is looked whether the client has left.
+# Most calls are answered sooner. Only after this time we check whether the client has left.
 WATCH_SECONDS: Final = 0.05
 
 _CALL: Final = "tools/call"
@@ -140,7 +140,7 @@ class Direct:
 
 
 class _Answer:
-    """What is sent back: one document, or, once there is something to tell before the end, events."""
+    """The answer: one document or, if there is progress before the end, events."""
 
     input_responses: InputResponses | None = None
 
@@ -177,7 +177,7 @@ class _Answer:
         await self._tell(_event(message), is_last=True)
 
     def watch(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
-        """Cancel the call if its client leaves, and let a client that waits hear that we are here."""
+        """Cancel the call if its client leaves, and send keep-alives to a client that waits."""
 
         def begin() -> None:
             self._watching = asyncio.ensure_future(self._wait_until_left(receive, task))
@@ -195,7 +195,7 @@ class _Answer:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._ping)
 
     def end(self) -> None:
-        """Nothing more is sent, and nobody is waited for."""
+        """End the watch: send nothing more, and wait for nothing."""
         for going_on in (self._timer, self._watching, self._pinging):
             if going_on is not None:
                 going_on.cancel()

@@ -56,7 +56,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Who may come in, and what is told to those who may not."""
+    """Who may come in, and what refused callers are told."""
 
     inbound: Inbound | None = None
     resource: Resource | None = None
@@ -82,7 +82,7 @@ def endpoint(
     door: Door,
     page: ASGIApp | None = None,
 ) -> ASGIApp:
-    """The whole HTTP application: a server for each surface behind the door, and what anybody may ask before it.
+    """The whole HTTP application: a server for each surface behind the door, and public documents before it.
 
     The first surface is served at `/mcp`, each also at `/<surface>/mcp`, and all with a brain behind that. The `page`
     for people, where there is one, has a door of its own, which lets in the same callers.
@@ -117,7 +117,7 @@ def endpoint(
     if door.login is not None:
         app = door.login(app)
     app = app if page is None else BesidePage(app, page)
-    # Before anybody is asked for a token: a page in a browser must not learn even that.
+    # Before the token is checked: a foreign page in a browser must not even learn that a token is needed.
     app = HostOriginGuard(app, options.allowed_hosts, options.allowed_origins)
     metrics = None if door.metrics is None else Metrics(door.metrics, door.operator)
     app = Public(app, door.ready, door.resource, door.keys, door.operator, metrics)
@@ -137,7 +137,7 @@ class BesidePage:
 
 
 def _is_for_people(scope: Scope) -> bool:
-    """Forms go below `/ui/`: whoever posts to `/` is a program that has lost its way."""
+    """Whether it is for the page. Forms go below `/ui/`, so a POST to `/` is from a program with a wrong address."""
     if scope["type"] != "http":
         return False
     return scope["path"].startswith("/ui/") or (scope["path"] == "/" and scope["method"] in {"GET", "HEAD"})
@@ -146,7 +146,7 @@ def _is_for_people(scope: Scope) -> bool:
 class Mounts:
     """Serves each path by the server of its surface, with the brain it names as the request's ceiling.
 
-    A route with a parameter would do, but then each brain is a protected resource of its own.
+    A route with a parameter would do as well, but would make each brain a protected resource of its own.
     """
 
     def __init__(self, apps: Mapping[str, ASGIApp], mounts: Mapping[str, Mount], lifespan: ASGIApp) -> None:
@@ -175,7 +175,7 @@ class Mounts:
 
 
 def _brains_in(scope: Scope, path: McpPath, parameter: str | None) -> list[str]:
-    """The brains that a URL names, each once, in its path and where a surface has it in its query."""
+    """The brains that a URL names, each once: in its path and, on some surfaces, in its query."""
     if parameter is None:
         return [path.brain] if path.brain else []
     asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True).get(parameter, [])

@@ -1,4 +1,4 @@
-"""What a JSON body is made of, counted as it comes and before it is parsed: a parser makes an object of each value."""
+"""Counts the values of a JSON body as it comes, before it is parsed, because a parser makes an object of each value."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ INVALID_REQUEST: Final = -32600
 
 
 class BadShape(Exception):
-    """A body that is no request, or one that would take too much to parse; with the error that JSON-RPC has for it."""
+    """The body is not a request, or would take too long to parse; with the error that JSON-RPC has for it."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -27,13 +27,13 @@ def check_whole(body: bytes) -> None:
     Raises:
         BadShape: it cannot be a request.
     """
-    # Most are so small that they cannot hold too much of anything.
+    # Most bodies are so small that they cannot hold too many values.
     if len(body) > _MARKS or not body.startswith(b"{") or b"\0" in body or body.count(b"{") + body.count(b"[") > _DEPTH:
         JsonShape().add(body)
 
 
 class JsonShape:
-    """Counts what stands outside the strings of a body. Of a valid beginning nothing is missed, and parsers stop there.
+    """Counts signs outside the strings of a body. Up to the first error none is missed, and parsers stop at the error.
 
     Everything that takes time in proportion to the body is one call into C, on one part of it.
     """
@@ -68,7 +68,7 @@ class JsonShape:
 
     def _outside_strings(self, part: bytes) -> bytes:
         part = self._backslash + part
-        # One that is left over at the end belongs to what comes next.
+        # A backslash that is left over at the end belongs to the next part.
         is_odd = (len(part) - len(part.rstrip(b"\\"))) % 2
         self._backslash = b"\\" if is_odd else b""
         part = part[: len(part) - is_odd].replace(b"\\\\", b"").replace(b'\\"', b"")

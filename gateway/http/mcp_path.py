@@ -12,14 +12,14 @@ _BELOW: Final = re.compile(r"(?:/(?P<surface>[a-z]+))?/mcp(?:/.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class McpPath:
-    """Where a request goes; without a surface, to the one at `/mcp`."""
+    """The surface and brain of a request; without a surface, the one at `/mcp`."""
 
     surface: str | None
     brain: str | None
 
     @classmethod
     def of(cls, path: str, surfaces: Container[str]) -> "McpPath | None":
-        """None where nothing is served."""
+        """None if nothing is served at that path."""
         found = _PATH.fullmatch(path)
         if found is None or (found["surface"] is not None and found["surface"] not in surfaces):
             return None
@@ -27,6 +27,6 @@ class McpPath:
 
 
 def is_guarded(path: str, surfaces: Container[str]) -> bool:
-    """Whether a path is where MCP is served, or below that: a token is asked for before anything else is said."""
+    """Whether a path is that of MCP, or below it. Such a path needs a token before anything is answered."""
     found = _BELOW.fullmatch(path)
     return found is not None and (found["surface"] is None or found["surface"] in surfaces)

@@ -14,7 +14,7 @@ Page = Callable[[str], tuple[bytes, str]]
 
 
 class Metrics:
-    """Answers those who may know."""
+    """Answers the operator."""
 
     def __init__(self, page: Page, operator: Operator) -> None:
         self._page, self._operator = page, operator
@@ -25,12 +25,12 @@ class Metrics:
             said = {"code": "unauthorized", "message": message, "retryable": False}
             return JSONResponse(said, 401, {"www-authenticate": "Bearer"})
         accept = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"accept")
-        # It reads files, and counts what is in a database.
+        # In a thread, because it reads files and counts rows of a database.
         body, media_type = await asyncio.to_thread(self._page, accept)
         return Response(body, headers={"content-type": media_type, "cache-control": "no-store"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """All that is behind a listener of its own."""
+        """The application behind a listener of its own."""
         asks = scope["path"] == PATH and scope["method"] in {"GET", "HEAD"}
         answer = await self.answer(scope) if asks else Response(status_code=404)
         await answer(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Who is told more than everybody is: the operator."""
+"""Who is the operator, and so is told more than others."""
 
 import hmac
 import re
@@ -26,6 +26,6 @@ class Operator:
 
 
 def _is_from_here(scope: Scope) -> bool:
-    """Whether no web page asks: one may have a name of its own for this machine, and would send it as the host."""
+    """Whether the request cannot be from a web page, whose own name for this machine would be in the Host header."""
     names = [header for header in scope["headers"] if header[0] in {b"host", b"origin"}]
     return len(names) == 1 and names[0][0] == b"host" and _LOOPBACK.fullmatch(names[0][1]) is not None

@@ -22,7 +22,7 @@ JwkSet = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Whether calls can be served as far as that is ours to say, and how the platform is."""
+    """Whether the gateway itself can serve calls, and how the platform is."""
 
     is_ready: bool = True
     platform: str = "unknown"
@@ -41,7 +41,7 @@ async def always_ready(_with_details: bool) -> Ready:
 
 
 class Public:
-    """Answers GET for the few documents that are everybody's."""
+    """Answers GET for the few public documents."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Public:
         if self._metrics is not None and path == METRICS_PATH:
             return await self._metrics.answer(scope)
         if self._resource is not None and _METADATA.fullmatch(path):
-            # Read by clients in browsers too.
+            # Clients in browsers read these, too.
             return JSONResponse(self._resource.metadata(), headers={**_CACHED, "access-control-allow-origin": "*"})
         if self._keys is not None and path == "/.well-known/jwks.json":
             return JSONResponse(self._keys(), headers=_CACHED)

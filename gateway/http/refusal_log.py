@@ -1,4 +1,4 @@
-"""Refused requests in the log, one line each: why, and who asked. A flood of them must not fill a disk."""
+"""Refused requests in the log, one line each: why, and who called. Very many of them must not fill a disk."""
 
 import asyncio
 import time
@@ -14,12 +14,12 @@ from gateway.operations.caller import LOCAL, NOBODY, HttpAnswer
 
 log = structlog.get_logger()
 
-# In so many seconds so many lines are written, and of one address so many.
+# The length of a period in seconds, and how many lines are written in it, in all and for one address.
 SECONDS: Final = 60.0
 LINES: Final = 300
 LINES_OF_ONE: Final = 60
 _LONGEST: Final = 200
-# Where nobody has said why.
+# Used if no layer has said why.
 _REASONS: Final = {
     400: "not a message of MCP",
     403: "the origin is not allowed",
@@ -28,14 +28,14 @@ _REASONS: Final = {
     406: "the client does not accept both JSON and events",
     421: "the host name is not known",
 }
-# Of these, the audit log is told too.
+# Refusals with these statuses also go to the audit log.
 _OF_ACCESS: Final = frozenset({401, 403, 421})
 # The header that such a refusal is about.
 _ABOUT: Final = {403: b"origin", 421: b"host"}
 
 
 class RefusalLog:
-    """Writes refusals down, up to a number in a time, and then how many were left out."""
+    """Logs refusals, up to a number in each period, and then how many were left out."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class RefusalLog:
             path=scope["path"],
             caller=None if principal is None or principal is LOCAL else principal.known_as,
         )
-        # What a tool refused has a line already.
+        # A refusal by a tool has a line already.
         if is_told and status in _OF_ACCESS and refusal is None:
             whose = audit.of_caller(principal or NOBODY, answer)
             audit.note("refused", **whose, outcome=reason, status=status, request_id=answer.request_id)
@@ -94,12 +94,12 @@ class RefusalLog:
     def _leave_out(self, status: int) -> None:
         self._left_out[str(status)] += 1
         if self._timer is None:
-            # When it is over, somebody must say how much there was.
+            # At the end of the period, a line must say how many were left out.
             wait = max(0.0, self._until - self._clock())
             self._timer = asyncio.get_running_loop().call_later(wait, self.tell_left_out)
 
     def tell_left_out(self) -> None:
-        """How many had no line; from now on it is counted anew."""
+        """How many had no line. The count begins again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

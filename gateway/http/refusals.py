@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# What the layers below refuse in a word or two, in a sentence. MCP's own refusals are JSON and pass as they are.
+# Sentences for refusals that layers below word in a word or two. MCP's own refusals are JSON and stay as they are.
 _REFUSALS = {
     403: ("forbidden", "Web pages of this origin may not call. Add it to BRAINS_ALLOWED_ORIGINS."),
     404: (
@@ -19,7 +19,7 @@ _REFUSALS = {
 
 
 class ClearRefusals:
-    """Gives refusals at the level of HTTP a code and a sentence with what to do."""
+    """Gives refusals at the level of HTTP a code and a sentence that says what to do."""
 
     def __init__(self, app: ASGIApp, surfaces: Sequence[str]) -> None:
         self._app, self._surfaces = app, surfaces
@@ -44,7 +44,7 @@ class ClearRefusals:
 
     def _clearer_words(self, start: Message) -> bytes | None:
         status, headers = start["status"], dict(start.get("headers", ()))
-        # What is JSON, or a stream, says itself what is wrong; so does the page for people.
+        # JSON answers, streams and the page for people already say what is wrong.
         if headers.get(b"content-type", b"").startswith((b"application/json", b"text/event-stream", b"text/html")):
             return None
         code, message = _REFUSALS[status]

@@ -4,7 +4,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class StripHeaders:
-    """Takes the space around header values away: it is no part of them (RFC 9110), but httptools leaves some."""
+    """Removes the space around header values: it is not part of them (RFC 9110), but httptools leaves some."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The door: every request to MCP is somebody's, or it goes no further."""
+"""The door: a request to MCP goes no further unless it is known who calls."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from gateway.operations.errors import GatewayError
 
 _TOKEN_LENGTH: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(rb"(?i:bearer) +([\x21-\x7e]+)")
-# How long a token that is revoked or expires may be answered what it asked before.
+# How long an answer may go on after its token was revoked or has expired.
 RECHECK_SECONDS: Final = 5.0
 _MOST_SEEN: Final = 10_000
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
@@ -52,7 +52,7 @@ class Resource:
 
 
 class Access:
-    """Lets callers in by their token, and tells those whom it does not what they need."""
+    """Lets callers in by their token, and tells others what they need."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Access:
         needs_token: bool = True,
         recheck_seconds: float = RECHECK_SECONDS,
     ) -> None:
-        """`surfaces` are those that are served, the one at `/mcp` first, with what each tells those it lets not in."""
+        """`surfaces` are those that are served, the one at `/mcp` first, with what each tells callers it refuses."""
         self._app = app
         self._inbound, self._resource = inbound, resource
         self._limits = limits
@@ -78,11 +78,11 @@ class Access:
             await self._app(scope, receive, send)
             return
         if not self._guards(scope["path"]):
-            # Nothing else is behind the door: routers below may read a path in ways of their own.
+            # Other paths end here, because routers below might read a path in another way and let it in.
             await Response(status_code=404)(scope, receive, send)
             return
         if [name for name, _ in scope["headers"]].count(b"host") > 1:
-            # The guard looked at one of them; a proxy may have meant the other.
+            # The guard has checked one of these headers, but a proxy may have used the other.
             http_answer(scope).reason = "two host names"
             await Response(status_code=421)(scope, receive, send)
             return
@@ -109,7 +109,7 @@ class Access:
                 await self._serve(_let_in(scope, principal), receive, send, principal)
 
     def _note_login(self, principal: Principal, answer: HttpAnswer) -> None:
-        """Somebody has come in whom this process has not seen at that address."""
+        """Write a line for a caller whom this process has not seen at that address before."""
         key = (principal.partition, answer.address)
         if key in self._seen:
             return
@@ -122,7 +122,7 @@ class Access:
         return is_guarded(path, self._surfaces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
-        """To the end, or until the token is revoked or expires."""
+        """Run the call to its end, or until the token is revoked or expires."""
         begun = False
 
         async def note(message: Message) -> None:
@@ -134,7 +134,7 @@ class Access:
             try:
                 return await self._principal(scope) == principal
             except ProviderDown:
-                # It was valid, and nobody says that it is not any more.
+                # The token was valid, and nothing says that it no longer is.
                 return True
             except Refused:
                 return False
@@ -145,7 +145,7 @@ class Access:
             answer = http_answer(scope)
             answer.reason = "the token ended"
             if begun:
-                # What was begun cannot be refused any more, only ended.
+                # An answer that has begun can no longer be refused, only ended.
                 REFUSALS.note_answer(401, scope, answer)
                 await send({"type": "http.response.body", "body": b""})
             else:
@@ -193,18 +193,18 @@ class Access:
 
 
 def http_answer(scope: Scope) -> HttpAnswer:
-    """What is told of this request."""
+    """What the log is told about this request."""
     answer: HttpAnswer = scope["state"]["http"]
     return answer
 
 
 def _let_in(scope: Scope, principal: Principal) -> Scope:
-    """The request with who makes it."""
+    """The request, with its caller."""
     return {**scope, "state": {**scope["state"], "principal": principal}}
 
 
 def challenge(resource: Resource | None, path: str, error: str | None, needed: Sequence[str]) -> str:
-    """What a client must bring, as RFC 6750 and RFC 9728 word it."""
+    """What a client must bring, in the words of RFC 6750 and RFC 9728."""
     said = {"error": error, "scope": " ".join(needed)}
     if resource is not None:
         said["resource_metadata"] = resource.metadata_url(path.rstrip("/"))

@@ -1,4 +1,4 @@
-"""The ways to let callers in: what they have in common, and the one-token way."""
+"""What the ways to let callers in have in common, and two simple ones."""
 
 import hashlib
 import hmac
@@ -17,11 +17,11 @@ def short_hash(name: str) -> str:
 
 
 class Refused(Exception):
-    """A token that does not let anybody in. The reason is for the log; callers hear only that it is not valid."""
+    """A token is not accepted. The reason is for the log; callers are told only that it is not valid."""
 
 
 class ProviderDown(Exception):
-    """Nobody can tell at the moment whether a token is valid."""
+    """At the moment it cannot be found out whether a token is valid."""
 
     def __init__(self, reason: str, retry_after: int = 5) -> None:
         super().__init__(reason)
@@ -29,7 +29,7 @@ class ProviderDown(Exception):
 
 
 class Inbound(Protocol):
-    """One way to tell who brings a token."""
+    """One way to find out whose token it is."""
 
     tells_apart: bool
     """Whether callers are different people, or all the one who has the token."""
@@ -37,16 +37,16 @@ class Inbound(Protocol):
     """What a caller has to do, said to those who are not let in."""
 
     async def principal(self, token: str) -> Principal:
-        """Who it is.
+        """Whose token it is.
 
         Raises:
-            Refused: nobody.
-            ProviderDown: it cannot be told now.
+            Refused: the token is not accepted.
+            ProviderDown: it cannot be found out now.
         """
         ...
 
     async def problem(self) -> str | None:
-        """Why nobody could be let in at the moment, in a few words; None when all is well."""
+        """Why no token can be checked at the moment, in a few words; None if all is well."""
         ...
 
 
@@ -69,7 +69,7 @@ class OneToken:
 
 
 class AnyToken:
-    """Lets in everybody, for a platform that judges tokens itself: they are passed on to it."""
+    """Lets in everybody, because their tokens are passed on to a platform that checks them itself."""
 
     tells_apart = True
     wants = "Send a token of the platform's: Authorization: Bearer <token>."

@@ -1,4 +1,4 @@
-"""Access tokens of an OAuth provider, held to the letter: whatever is not plainly for us lets nobody in."""
+"""Access tokens of an OAuth provider, checked strictly: a token that is not clearly for us is refused."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ _LONGEST: Final = 24 * 3600
 _NAME_LENGTH: Final = 512
 # Tokens whose signature is not verified again while its key is the provider's.
 _KNOWN_TOKENS: Final = 1024
-# Asymmetric alone: whoever can verify must not be able to sign.
+# Only asymmetric algorithms: with others, everybody who can verify a token could also sign one.
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, str]] = {
 # Header fields that nobody knows are ignored, as RFC 7515 has it; `crit` is refused before.
 _REGISTRIES: Final = {name: jws.JWSRegistry(algorithms=[name], strict_check_header=False) for name in _KINDS}
 _ACCESS_TOKEN_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
-# What access tokens are called by providers that have no name of their own for them.
+# The type that providers give to access tokens if they have no other name for them.
 _PLAIN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 # Only ID tokens have these.
 _OF_ID_TOKENS: Final = frozenset({"nonce", "at_hash", "c_hash", "s_hash"})
@@ -46,13 +46,13 @@ class PublicKeys(Protocol):
     """The keys that tokens may be signed with."""
 
     async def named(self, kid: str | None) -> Sequence[Key]:
-        """Those of that name, or all where the token names none. Raises ProviderDown: nobody knows."""
+        """The keys of that name, or all if the token names none. Raises ProviderDown: they cannot be fetched."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a token must say, and where it says who somebody is."""
+    """What a token must say, and which claims say who the caller is."""
 
     issuer: str
     audience: str
@@ -76,7 +76,7 @@ class _Times(NamedTuple):
 
 
 class _Verified(NamedTuple):
-    """What follows from the bytes of a token and from one key: so long as both are the same, so is this."""
+    """What follows from the bytes of a token and from one key. It stays the same as long as both do."""
 
     header: Mapping[str, Any]
     """Of it, what says which key is meant."""
@@ -86,7 +86,7 @@ class _Verified(NamedTuple):
 
 
 class JwtInbound:
-    """Lets in whoever brings an access token of the provider that is meant for this gateway."""
+    """Lets in callers with an access token of the provider that is meant for this gateway."""
 
     tells_apart = True
 
@@ -103,18 +103,18 @@ class JwtInbound:
         self.wants = f"Log in at {expected.issuer} and send an access token for {expected.audience}."
         self._keeps_token, self._naming = keeps_token, naming
         self._clock = clock
-        # By their hashes: the tokens themselves are nothing to keep.
+        # By their hashes, because the tokens themselves must not be kept.
         self._known: dict[bytes, _Verified] = {}
 
     async def principal(self, token: str) -> Principal:
         hashed = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._known.get(hashed)
-        # Which keys there are is asked each time: they are taken back, and may be too old to rely on.
+        # Asks for the keys each time, because the provider may have withdrawn one, or they may be too old to rely on.
         if known is not None and any(key is known.key for key in await self._candidates(known.header)):
             try:
                 self._check_times(known.times)
             except Refused:
-                # Nobody needs it any more.
+                # The token has expired, so it need not be remembered.
                 del self._known[hashed]
                 raise
         else:
@@ -215,7 +215,7 @@ class JwtInbound:
         return org
 
     def _brain(self, claims: Mapping[str, Any]) -> str | None:
-        """The brain that the token is bound to. A claim that is there and names none is no leave for all of them."""
+        """The brain that the token is bound to. A claim that is there but names no brain does not allow all brains."""
         claim = self._expected.brain_claim
         if claim is None or claim not in claims:
             return None
@@ -226,7 +226,7 @@ class JwtInbound:
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
-    """What a token says that has been verified already."""
+    """The claims of a token that has been verified already."""
     part = token.split(".")[1]
     return dict(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
 
@@ -289,7 +289,7 @@ def _email(claims: Mapping[str, Any]) -> str | None:
 
 
 def _only(said: Any) -> Any:
-    """With several nobody has said which: the first would be a guess."""
+    """The one organization of a token. With several, it is not known which is meant, and the first would be a guess."""
     return said[0] if isinstance(said, list) and len(said) == 1 else said
 
 
@@ -298,6 +298,6 @@ def _listed(said: Any) -> list[Any]:
 
 
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
-    """By either name that providers have for them, as words or as a list."""
+    """The scopes, by either name that providers have for the claim, as words or as a list."""
     said = [*_listed(claims.get("scope")), *_listed(claims.get("scp"))]
     return [word for entry in said if isinstance(entry, str) for word in entry.split()]

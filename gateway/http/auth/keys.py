@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 _FRESH_SECONDS: Final = 600.0
 _KEPT_SECONDS: Final = 24 * 3600.0
-# An unknown key makes us ask again, but not for every token that somebody makes up.
+# An unknown key makes us ask again, but invented tokens must not cause a request each.
 _ASKED_EVERY: Final = 5.0
 _ANSWER_BYTES: Final = 512 * 1024
 _MOST_KEYS: Final = 100
@@ -49,13 +49,13 @@ class ProviderKeys:
         """The keys of that name, or all where the token names none; empty when there are none.
 
         Raises:
-            ProviderDown: nobody knows, because the provider does not answer.
+            ProviderDown: they are not known, because the provider does not answer.
         """
         found = self._known(kid)
         age = self._clock() - self._fetched
         if found and age < _KEPT_SECONDS:
             if age > _FRESH_SECONDS and self._may_ask():
-                # Those that are known are good meanwhile.
+                # Meanwhile the known keys stay valid.
                 self._ask()
             return found
         if self._asking is not None or self._may_ask():
@@ -80,10 +80,10 @@ class ProviderKeys:
         return self._asking
 
     async def _fetch_json(self) -> None:
-        """One request for all who wait; whoever leaves does not take it with them."""
+        """One request for all who wait. It goes on if one of them leaves."""
         try:
             await asyncio.shield(self._ask())
-        except Exception as error:  # whatever the provider made of it, its keys were not had
+        except Exception as error:  # whatever the provider sent, there are no keys
             raise ProviderDown(type(error).__name__) from error
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -130,7 +130,7 @@ class ProviderKeys:
 
 
 def usable_keys(said: Any) -> Sequence[Key]:
-    """The public signature keys of a JWK set; what is none, or is not understood, is left out."""
+    """The public signature keys of a JWK set. Others, and those that we do not understand, are left out."""
     entries = said.get("keys") if isinstance(said, dict) else None
     if not isinstance(entries, list):
         raise ValueError("the provider's keys are not a JWK set")

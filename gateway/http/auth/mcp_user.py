@@ -1,4 +1,4 @@
-"""Who calls, as MCP's own libraries look for it."""
+"""The caller in the form that MCP's own libraries expect."""
 
 from fastmcp.server.auth import AccessToken
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -9,7 +9,7 @@ from gateway.operations.caller import LOCAL, Principal
 
 
 class McpUser:
-    """Tells a server of FastMCP's who calls. Calls that are answered before it do not pay for that."""
+    """Tells a server of FastMCP who calls. Calls that are answered without FastMCP skip this work."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = AuthContextMiddleware(app)
@@ -24,7 +24,7 @@ class McpUser:
 def _access_token(principal: Principal) -> AccessToken:
     return AccessToken(
         token="",
-        # Not the client's own: what is sealed for one caller goes by it, and clients are shared.
+        # Not the client's own id: values are sealed for one caller by this id, and several callers share a client.
         client_id=principal.partition,
         scopes=sorted(principal.scopes),
         subject=principal.subject,

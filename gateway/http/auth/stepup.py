@@ -1,4 +1,4 @@
-"""Refusals of tools that HTTP has a word for: 403 when a scope is missing, 429 when a caller does too much.
+"""Refusals of tools that have an HTTP status: 403 if a scope is missing, 429 if a caller does too much.
 
 The tool itself decides, on the very arguments it would work with, so that no second reading of the request can differ
 from the first. It notes its refusal in the request; here the answer gets its status. Nothing is sent before the first
@@ -17,7 +17,7 @@ _STATUS: Final = {"insufficient_scope": 403, "rate_limited": 429}
 
 
 class StepUp:
-    """Answers with 403 or 429 where a tool refused for such a reason."""
+    """Answers with 403 or 429 if a tool refused for such a reason."""
 
     def __init__(self, app: ASGIApp, resource: Resource | None) -> None:
         self._app, self._resource = app, resource
@@ -27,7 +27,7 @@ class StepUp:
         if told is None:
             await self._app(scope, receive, send)
             return
-        # The path as the client knows it: below it may be another.
+        # The path as the client knows it. The layers below may change it.
         path, start = scope["path"], None
 
         async def send_when_known(message: Message) -> None:

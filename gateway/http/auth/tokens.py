@@ -1,4 +1,4 @@
-"""API tokens: whoever brings one of the file is let in. The file is read again when it changes."""
+"""API tokens: callers with a token of the file are let in. The file is read again when it changes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ ISSUER: Final = "brains-gateway:tokens"
 
 
 class Tokens:
-    """Lets in whoever brings a token of the file that is neither expired nor revoked."""
+    """Lets in callers with a token of the file that is neither expired nor revoked."""
 
     tells_apart = True
     wants = "Send a token of this gateway: Authorization: Bearer <token>."
 
     def __init__(self, path: Path, naming: Naming = str) -> None:
         self._naming = naming
-        # Whoever takes the file away takes the tokens away.
+        # Without the file no token is valid.
         self._file: RereadFile[Mapping[str, Record]] = RereadFile(
             path, lambda body: {record.sha256: record for record in parse(body)}, without={}
         )
@@ -41,7 +41,7 @@ class Tokens:
 
 
 def principal_of(record: Record, naming: Naming = str) -> Principal:
-    """Who has this token. Private notes go by issuer and subject: neither may change for a token that is there."""
+    """The principal of a token. Private notes belong to issuer and subject, so these must not change for a token."""
     return Principal(
         issuer=ISSUER,
         subject=record.subject,

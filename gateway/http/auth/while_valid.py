@@ -1,11 +1,11 @@
-"""What is done for a token, for as long as the token is good: an answer may take ten minutes."""
+"""Runs a call only as long as its token is valid: an answer may take ten minutes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 
 async def do_while_valid(doing: Awaitable[None], is_valid: Callable[[], Awaitable[bool]], every: float) -> bool:
-    """Whether it was done to its end. It is cancelled by the first look, one every so many seconds, that says no."""
+    """Run it, and look every so many seconds whether it may go on. Returns whether it came to its end."""
     loop = asyncio.get_running_loop()
     looking: list[asyncio.Task[None]] = []
 
@@ -14,7 +14,7 @@ async def do_while_valid(doing: Awaitable[None], is_valid: Callable[[], Awaitabl
             await asyncio.sleep(every)
         end.reschedule(loop.time())
 
-    # Nearly all is done before the first look: for that a timer is enough, and costs less than a task.
+    # Nearly all calls end before the first look. A timer is enough for them, and costs less than a task.
     timer = loop.call_later(every, lambda: looking.append(loop.create_task(look())))
     try:
         async with asyncio.timeout(None) as end:

@@ -37,11 +37,11 @@ _ELSEWHERE: Final = (
 
 
 class _Unclear(Exception):
-    """A request that a person is told of, because nobody knows which program to tell."""
+    """An error that is shown to the person, because it is not known which program to tell."""
 
 
 class _Wrong(Exception):
-    """A request that its program is told of, in the words of OAuth."""
+    """An error that is sent to the program, in the words of OAuth."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
@@ -61,7 +61,7 @@ class Authorize:
     login_scope: str
 
     async def begin(self, request: Request) -> Response:
-        """A program sends somebody here."""
+        """A program has sent a person here."""
         try:
             query = query_of(request)
             redirect_uri, client_name = await self._program(query, address_of(request))
@@ -82,7 +82,7 @@ class Authorize:
         return page
 
     async def go_on(self, request: Request) -> Response:
-        """Somebody has filled in a page of ours."""
+        """A person has filled in a page of ours."""
         try:
             given = await form_of(request)
             self._check_origin(request)
@@ -110,10 +110,10 @@ class Authorize:
             page.headers["retry-after"] = str(max(1, round(error.seconds)))
             return page
         if user is None:
-            # Not who: what was typed may be a password in the wrong place.
+            # Without the name: what was typed there may be a password.
             _note_refused(request, "user or password")
             return password_page(self._host, asked, form, "The user name or the password is wrong.", 400)
-        # Of what was checked: the file may have changed since.
+        # With the user that was checked, because the file may have changed since.
         who = {"user": user.name, "version": user.version(), "login": secrets.token_urlsafe(16)}
         sealed = self._seal("consent", {"asked": asdict(asked), **who}, str(cookie_of(request, self._cookie)))
         return consent_page(self._host, asked, user, Form(sealed, asked.redirect_uri))
@@ -129,7 +129,7 @@ class Authorize:
         return self._send_back(asked.redirect_uri, asked.state, code=self.grants.code(asked, user, said["login"]))
 
     async def _program(self, query: Mapping[str, str], address: str) -> tuple[str, str]:
-        """Where the program is to be answered, and its name. Raises: BadClient, TooMany, _Unclear."""
+        """The address to which the program gets its answer, and its name. Raises: BadClient, TooMany, _Unclear."""
         client_id, uri = query.get("client_id"), query.get("redirect_uri")
         if client_id is None:
             raise _Unclear("The program that sent you here does not say which one it is: client_id is missing.")
@@ -165,7 +165,7 @@ class Authorize:
         )
 
     def _check_origin(self, request: Request) -> None:
-        """That the form is of our own page, as far as the browser says so."""
+        """Check that the form is from our own page, as far as the browser says so."""
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
         if origin not in (None, self.issuer) or site not in (None, "same-origin"):
             raise _Unclear("sent by a page of somebody else")
@@ -208,7 +208,7 @@ def _refuse(request: Request, sentence: str, status: int = 400, reason: str | No
 
 
 def _note_refused(request: Request, reason: str) -> None:
-    """Guesses are what whoever keeps an audit log looks for; not who was guessed, which may be a password."""
+    """Tell the audit log of a wrong guess, but not the name that was typed, which may be a password."""
     http = http_answer(request.scope)
     http.reason = reason
     audit.note("refused", address=http.address, tool="login", outcome=reason, request_id=http.request_id)

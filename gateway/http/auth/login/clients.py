@@ -1,6 +1,6 @@
 """Which program asks: by the document at its client id, or by what it said when it registered.
 
-Both are what a program says of itself. It is held to the addresses that it named, and people are shown those.
+Both are what a program says about itself. It can use only the addresses that it named, and people are shown them.
 """
 
 import hashlib
@@ -28,19 +28,19 @@ _REGISTERED_SECONDS: Final = 10 * 365 * 24 * 3600
 _DOCUMENT_BYTES: Final = 16 * 1024
 _KEPT, _KEPT_SECONDS, _FAILED_SECONDS = 256, 300.0, 30.0
 _CLIENT_ID_LENGTH: Final = 2048
-# Without a secret that a document for everybody could not keep.
+# Without a secret, because everybody can read such a document.
 _PUBLIC: Final = frozenset({None, "none", "private_key_jwt"})
 
 
 class BadClient(Exception):
-    """A program that cannot be told from others, in a sentence for whoever sits before the browser."""
+    """A program that is not known or not valid, in a sentence for the person at the browser."""
 
 
 _Redirect = Annotated[str, AfterValidator(check_redirect)]
 
 
 class Said(BaseModel):
-    """What a program says of itself, as far as we ask (RFC 7591)."""
+    """What a program says about itself, as far as we need it (RFC 7591)."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -65,7 +65,7 @@ class Client:
 
     @property
     def host(self) -> str | None:
-        """Whose it is, if its id says so: only who has the host can publish that document."""
+        """The host that the program belongs to, if its id says so: only the host's owner can publish that document."""
         return None if self.id.startswith(DYNAMIC) else urlsplit(self.id).netloc
 
     def may_redirect_to(self, uri: str) -> bool:
@@ -73,13 +73,13 @@ class Client:
 
 
 def short_id(client_id: str) -> str:
-    """The id in logs and tokens: what registered programs have is long."""
+    """The id for logs and tokens, because the id of a registered program is long."""
     is_long = client_id.startswith(DYNAMIC)
     return f"dynamic:{hashlib.sha256(client_id.encode()).hexdigest()[:24]}" if is_long else client_id
 
 
 class Clients:
-    """Finds programs by their ids. Nothing is kept of those that register: what they said is sealed in the id."""
+    """Finds programs by their ids. Nothing is stored when one registers: what it said is sealed in its id."""
 
     def __init__(self, keyring: Keyring, fetch: Fetch | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._keyring, self._fetch, self._clock = keyring, fetch, clock
@@ -134,7 +134,7 @@ class Clients:
             self._known.popitem(last=False)
 
     async def _document(self, client_id: str) -> Client | str:
-        """The program, or why there is none."""
+        """The program that its document describes, or why it is not valid."""
         assert self._fetch is not None
         if not is_document_url(client_id):
             return "The id of this program is not one that this gateway knows or can look up."
@@ -177,6 +177,6 @@ def _parse(body: bytes) -> Said:
 
 
 def _shown(name: str) -> str:
-    """A name as it is shown: one line, nothing that turns the text around."""
+    """A name as it is shown: one line, without characters that reverse the direction of text."""
     plain = "".join(c if c.isprintable() else " " for c in name)
     return " ".join(plain.split())[:80]

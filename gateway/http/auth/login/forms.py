@@ -1,4 +1,4 @@
-"""What a request brings, read strictly: a name that is there twice is meant twice, and by nobody we know."""
+"""The parameters of a request, read strictly: no honest client sends a name twice, so that is refused."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class BadForm(Exception):
-    """What was sent cannot be read as it must be."""
+    """The parameters that were sent are not valid."""
 
 
 def query_of(request: Request) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def address_of(request: Request) -> str:
-    """Where it comes from: of IPv6 whoever has one address has all of its network."""
+    """Where a request comes from. With IPv6 it is the network, because a caller has all addresses of it."""
     said = request.client.host if request.client else ""
     try:
         parsed = ip_address(said)
@@ -75,7 +75,7 @@ def _fields(said: bytes) -> Mapping[str, str]:
     except ValueError:
         raise BadForm("cannot be read") from None
     fields = dict(pairs)
-    # RFC 8707 lets a client name several resources; we are one.
+    # RFC 8707 lets a client name several resources, of which we are one.
     if len(fields) != len(pairs):
         raise BadForm("a parameter is there twice")
     # RFC 6749: one without a value is as good as none.

@@ -1,4 +1,4 @@
-"""What is granted: codes for a login, tokens for a code or for the refresh token before, and an end to them."""
+"""Grants codes for a login, and tokens for a code or for the last refresh token, and revokes them."""
 
 import base64
 import hashlib
@@ -24,13 +24,13 @@ from gateway.operations import scopes
 log = structlog.get_logger()
 
 _CODE_SECONDS: Final = 60
-# Nobody stays logged in for ever.
+# After this time, everybody has to log in again.
 _LOGIN_SECONDS: Final = 180 * 24 * 3600
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class Denied(Exception):
-    """What a client is told, in the words of OAuth; the reason is for the log."""
+    """A refusal in the words of OAuth, for the client; the reason is for the log."""
 
     def __init__(self, error: str, reason: str, status: int = 400) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class Denied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for authorization that was found good. It travels sealed, from page to page."""
+    """A request for authorization that was checked. It travels sealed, from page to page."""
 
     client: str
     name: str
@@ -50,12 +50,12 @@ class Asked:
     state: str | None
 
     def granted_to(self, user: User) -> str:
-        """What was asked for, as far as they have it."""
+        """The scopes that the client asked for, as far as the user has them."""
         return min(self.scope, user.scope, key=scopes.ORDER.index)
 
 
 class Grants:
-    """Makes codes and tokens, and takes them back. All that they say is in themselves; only their use is kept."""
+    """Makes codes and tokens, and revokes them. They contain all that they say; the gateway keeps only their use."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Grants:
         self._clock = clock
 
     def code(self, asked: Asked, user: User, login: str) -> str:
-        """For whoever has the verifier of the challenge, once, within a minute."""
+        """A code for the client that has the verifier of the challenge. It is good once, within a minute."""
         claims = {
             "login": login,
             "client": short_id(asked.client),
@@ -97,16 +97,16 @@ class Grants:
         return await self._issue(said, 0)
 
     async def refresh(self, given: Mapping[str, str]) -> Mapping[str, Any]:
-        """The tokens after those of before. Raises: Denied."""
+        """New tokens for the last refresh token. Raises: Denied."""
         said = self._opened("refresh", given, "refresh_token")
         wanted = given.get("scope", "").split()
         if not set(wanted) <= set(scopes.including(said["scope"])):
             raise Denied("invalid_scope", "more than was granted")
-        # Fewer are for this one access token: what was granted is still granted.
+        # If fewer scopes are asked for, that holds for this one access token: the grant stays as it is.
         return await self._issue(said, int(said["step"]), max(wanted, key=scopes.ORDER.index, default=None))
 
     async def revoke(self, given: Mapping[str, str], access: JwtInbound) -> None:
-        """End the login that a token is of. One that is none of ours, or none any more, is nobody's business."""
+        """End the login of a token. A token that is not ours, or no longer valid, is ignored."""
         login = await self._login_of(given, access)
         if login is None:
             return

@@ -1,4 +1,4 @@
-"""Access tokens of our own login: those of any provider, and besides of somebody who still is a user, not revoked."""
+"""Access tokens of our own login. They pass the checks for any provider; and the user must exist, the login not end."""
 
 from gateway.config.user_file import User
 from gateway.http.auth.inbound import Refused
@@ -14,7 +14,7 @@ ISSUER = "brains-gateway:users"
 
 
 class LoginInbound:
-    """Lets in whoever brings an access token that was issued here."""
+    """Lets in callers with an access token that was issued here."""
 
     tells_apart = True
 
@@ -39,7 +39,7 @@ class LoginInbound:
 
 
 def principal_of_user(user: User) -> Principal:
-    """Whoever that user is, without a program that acts for them."""
+    """The principal of a user who acts without a program."""
     return Principal(
         issuer=ISSUER,
         subject=user.subject,

@@ -1,4 +1,4 @@
-"""The keys of logins: each is one secret of a file, and what is sealed and signed with it."""
+"""The keys of logins. Each is made from one secret of a file, and seals and signs."""
 
 import hashlib
 import hmac
@@ -36,9 +36,9 @@ class LoginKey:
 
 
 class Keyring:
-    """Seals and signs with the first key of the file, and takes what any of them made.
+    """Seals and signs with the first key of the file, and accepts what any key of the file made.
 
-    What is sealed is JWE and can be read by us alone; access tokens are JWT, signed, as those of any provider.
+    Sealed values are JWE, which only we can read; access tokens are signed JWT, as those of any provider.
     """
 
     def __init__(self, path: Path, issuer: str, clock: Callable[[], float] = time.time) -> None:
@@ -54,7 +54,7 @@ class Keyring:
         return self._file.is_current
 
     async def named(self, kid: str | None) -> Sequence[OKPKey]:
-        """The keys that access tokens may be signed with, for whoever verifies them."""
+        """The keys that access tokens may be signed with, for the check of tokens."""
         return [key.sign for key in self._file.value() if kid in (None, key.kid)]
 
     def sign(self, claims: Mapping[str, Any]) -> str:
@@ -64,7 +64,7 @@ class Keyring:
         return jws.serialize_compact(header, json.dumps(claims), key.sign, algorithms=[_SIGNING])
 
     def seal(self, kind: str, claims: Mapping[str, Any], seconds: float) -> str:
-        """A value that only we can read, and only as what it was made for, for so many seconds."""
+        """Seal a value, so that only we can read it, only for its purpose, and only for so many seconds."""
         key = self._file.value()[0]
         header = {"alg": _SEALING[0], "enc": _SEALING[1], "typ": kind, "kid": key.kid}
         said = json.dumps({**claims, "exp": int(self._clock() + seconds)}, separators=(",", ":")).encode()
@@ -89,7 +89,7 @@ class Keyring:
 
 
 def _login_key(secret: bytes, issuer: str) -> LoginKey:
-    """Each use has a key of its own, and so has each issuer: a file that two gateways share makes them no one."""
+    """Each use and each issuer has its own key, so two gateways with one file do not accept each other's values."""
 
     def derive(use: str) -> bytes:
         return hmac.digest(secret, f"brains-gateway login {use} {issuer}".encode(), hashlib.sha256)

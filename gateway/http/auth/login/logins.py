@@ -1,7 +1,7 @@
-"""What must be remembered of logins: how far each has come, and which are revoked.
+"""What must be remembered about logins: the last step of each, and which are revoked.
 
 A *login* is what one consent began: its code is step 0, and each refresh token is the next step. Each step can be taken
-once, by whichever replica it comes to. Whoever takes one again has stolen it, or was stolen from: the login ends.
+once, at any replica. If one is taken again, either the first or the second was a thief, so the login ends.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 # How long an access token is good, and how long a login that is not used.
 ACCESS_SECONDS: Final = 3600
 IDLE_SECONDS: Final = 30 * 24 * 3600
-# As long as what was revoked could still be brought, clocks that differ included.
+# As long as a client could still bring a revoked token, with a margin for clocks that differ.
 LISTED_SECONDS: Final = ACCESS_SECONDS + 600
 _FRESH_SECONDS: Final = 1.0
 _HOLDS_SECONDS: Final = 300.0
@@ -27,27 +27,27 @@ _WAIT_SECONDS: Final = 3.0
 
 
 class LoginsDown(Exception):
-    """What is remembered cannot be reached."""
+    """The memory of logins cannot be reached."""
 
 
 class Logins(Protocol):
     """A memory that all replicas share. Every method raises LoginsDown."""
 
     async def take_step(self, login: str, step: int, seconds: float) -> bool:
-        """Whether this was its next step, and now is taken. If it was taken before, the login is revoked."""
+        """Take a step. Returns whether it was the next one. If it was taken before, the login is revoked."""
         ...
 
     async def revoke(self, login: str, seconds: float) -> None: ...
 
     async def revoked(self, seconds: float) -> frozenset[str]:
-        """Those that were revoked in the last so many seconds."""
+        """The logins that were revoked in the last so many seconds."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Revocations:
-    """Which logins are revoked, as of a second ago. While nobody can say, the last list holds for five minutes."""
+    """Which logins are revoked, at most a second old. If the memory is down, the last list holds for five minutes."""
 
     def __init__(self, logins: Logins, clock: Callable[[], float] = time.monotonic) -> None:
         self._logins, self._clock = logins, clock
@@ -56,7 +56,7 @@ class Revocations:
         self._asking: asyncio.Task[None] | None = None
 
     async def check(self, login: str) -> None:
-        """Raises: Refused: it is revoked; ProviderDown: nobody has been able to say for too long."""
+        """Raises: Refused: it is revoked; ProviderDown: the memory has been down for too long."""
         now = self._clock()
         if now - self._listed >= _FRESH_SECONDS and (self._asking is not None or self._may_ask(now)):
             await asyncio.shield(self._ask())
@@ -66,7 +66,7 @@ class Revocations:
             raise Refused("revoked login")
 
     def note(self, login: str) -> None:
-        """One that was revoked here: nobody need ask."""
+        """Note a login that was revoked by this process, without asking the memory."""
         self._revoked |= {login}
 
     async def problem(self) -> str | None:
@@ -77,7 +77,7 @@ class Revocations:
         return None
 
     def _may_ask(self, now: float) -> bool:
-        # One that failed is not asked again by every call.
+        # After a failure, not every call asks again.
         return self._listed >= self._asked or now - self._asked >= _ASKED_EVERY
 
     def _ask(self) -> "asyncio.Task[None]":

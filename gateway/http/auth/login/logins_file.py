@@ -1,4 +1,4 @@
-"""What is remembered of logins, in a file that all processes of one machine share."""
+"""The memory of logins in a file that all processes of one machine share."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ create table if not exists logins (
 
 
 class LoginsFile:
-    """One SQLite file. It is opened for each question: somebody may have put another in its place."""
+    """One SQLite file. It is opened for each question, because somebody may have replaced it."""
 
     def __init__(self, path: Path, *, most: int = _MOST, clock: Callable[[], float] = time.time) -> None:
         self._path, self._most, self._clock = path, most, clock
@@ -40,7 +40,7 @@ class LoginsFile:
             if found == (step - 1, None):
                 file.execute("update logins set step = ?, expires = ? where login = ?", (step, now + seconds, login))
                 return True
-            # Of what is not there any more nobody can say whether it was revoked.
+            # If a login is no longer in the file, it cannot be known whether it was revoked.
             file.execute("update logins set revoked = coalesce(revoked, ?) where login = ?", (now, login))
             return False
 
@@ -68,7 +68,7 @@ class LoginsFile:
         self._thread.shutdown(wait=False)
 
     def _make_room(self, file: sqlite3.Connection, now: float) -> None:
-        """What is over goes; then, if there are too many, those that would be over first and are not revoked."""
+        """Delete logins that have ended; then, if there are too many, those that end first and are not revoked."""
         file.execute("delete from logins where expires <= ?", (now,))
         (there,) = file.execute("select count(*) from logins").fetchone()
         if there >= self._most:

@@ -38,21 +38,21 @@ class Form:
 
 
 def security_headers(redirect_uri: str | None = None) -> dict[str, str]:
-    """Nothing may run, frame the page, or be sent the form, but us and, by our redirect, the program that asked."""
+    """No script may run, nobody may frame the page, and the form goes to us and, by our redirect, to the program."""
     targets = "'none'" if redirect_uri is None else f"'self' {form_target_of(redirect_uri)}"
     return {
         "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
         f"form-action {targets}; frame-ancestors 'none'",
         "x-frame-options": "DENY",
         "x-content-type-options": "nosniff",
-        # With none at all, browsers would not say either that the form is of this page.
+        # With no referrer at all, browsers would not say either that the form is from this page.
         "referrer-policy": "same-origin",
         "cache-control": "no-store",
     }
 
 
 def password_page(gateway: str, asked: Asked, form: Form, wrong: str = "", status: int = 200) -> HTMLResponse:
-    """Who asks, and for whom it is to be."""
+    """The page that says which program asks, and where a user logs in."""
     return _page(
         "Log in",
         [
@@ -72,7 +72,7 @@ def password_page(gateway: str, asked: Asked, form: Form, wrong: str = "", statu
 
 
 def consent_page(gateway: str, asked: Asked, user: User, form: Form) -> HTMLResponse:
-    """Who asks for what, as this user has it."""
+    """The page that says which program asks for which of this user's rights."""
     granted = asked.granted_to(user)
     may = "".join(f"<li>{escape(_MAY[scope])} ({escape(scope)})</li>" for scope in scopes.including(granted))
     brain = "every brain that you may use" if user.brain is None else f"the brain {user.brain}"

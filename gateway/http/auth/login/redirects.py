@@ -1,4 +1,4 @@
-"""Where a client may send a browser back to: said in full beforehand, and compared letter by letter."""
+"""The addresses to which a client may send a browser back: named in full before, and compared letter by letter."""
 
 import re
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 _LENGTH: Final = 1024
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LOOPBACK_PLACE: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
-# Programs that are called by a scheme of their own. Others have a scheme with a dot, as RFC 8252 asks.
+# Apps with a scheme of their own. Other apps have a scheme with a dot, as RFC 8252 asks.
 _APPS: Final = frozenset({"cursor", "vscode", "vscode-insiders", "windsurf", "zed"})
 _ASCII: Final = re.compile(r"[!-~]+")
 
 
 def check_redirect(uri: str) -> str:
-    """That a browser may be sent there with a code: by https, to a program on its own machine, or to an app.
+    """Check that a browser may be sent there with a code: by https, to a program on its own machine, or to an app.
 
     Raises ValueError.
     """
@@ -35,7 +35,7 @@ def check_redirect(uri: str) -> str:
 def is_registered(uri: str, registered: Sequence[str]) -> bool:
     """Letter by letter; but the port of a program on the user's own machine is whichever it got (RFC 8252)."""
     try:
-        # What is not plain, a browser may read as another address than we do.
+        # A browser may read an unusual address in another way than we do.
         check_redirect(uri)
     except ValueError:
         return False
@@ -53,18 +53,18 @@ def is_on_this_machine(uri: str) -> bool:
 
 
 def target_of(uri: str) -> str:
-    """What a person can judge it by: the host, or the scheme of an app."""
+    """The part of an address that a person can judge: the host, or the scheme of an app."""
     parts = urlsplit(uri)
     return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
 
 
 def form_target_of(uri: str) -> str:
-    """As a source in a Content-Security-Policy: browsers also hold what a form redirects to against it."""
+    """The address as a source in a Content-Security-Policy, with which browsers also check redirects of a form."""
     parts = urlsplit(uri)
     return f"{parts.scheme}://{parts.netloc}" if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
 
 
 def with_answer(uri: str, **answer: str | None) -> str:
-    """The address with what a client is told, behind what it has there itself."""
+    """The address with our parameters after its own."""
     said = urlencode({name: value for name, value in answer.items() if value is not None})
     return f"{uri}{'&' if '?' in uri else '?'}{said}"

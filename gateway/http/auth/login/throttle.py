@@ -1,4 +1,4 @@
-"""How often somebody may try: by who they say they are, and by where they come from."""
+"""How often somebody may try to log in: by the name that they give, and by their address."""
 
 import hashlib
 import hmac
@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.brain.limits import Bucket, SharedLimits
 
-# Names are put in so many places. Whoever makes up names gets no place of their own, and takes nobody's away.
+# Names are hashed to so many buckets, so invented names need no more room and remove no other name.
 _PLACES: Final = 4096
 
 

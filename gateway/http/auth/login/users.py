@@ -27,7 +27,7 @@ class TooMany(Exception):
 
 
 class Known(NamedTuple):
-    """A user, and by what it is seen whether anything about them has changed."""
+    """A user, and a version by which a change of the user can be seen."""
 
     user: User
     version: str
@@ -38,7 +38,7 @@ class Users:
 
     def __init__(self, path: Path, throttle: Throttle, check: Callable[[str, str], bool] = is_password) -> None:
         """Raises: OSError, ValueError."""
-        # Whoever takes the file away takes the users away.
+        # Without the file there are no users.
         self._file: RereadFile[Mapping[str, Known]] = RereadFile(
             path,
             lambda body: {user.name: Known(user, user.version()) for user in parse(body) if user.is_understood},
@@ -62,10 +62,10 @@ class Users:
         return self._file.value()[name].version
 
     async def log_in(self, name: str, password: str, address: str) -> User | None:
-        """The user, if that is their password. It takes as long for one who is not there.
+        """The user, if that is their password. It takes the same time for a user who does not exist.
 
         Raises:
-            TooMany: it was tried too often, by whomever; nothing is looked at.
+            TooMany: there were too many tries; the password is not checked.
         """
         name = name.strip().lower()
         tries = ((BY_ADDRESS, address), (BY_USER, name))
@@ -80,10 +80,10 @@ class Users:
         return found
 
     async def _is_theirs(self, password: str, hashed: str) -> bool:
-        """In a thread: it takes long, and others must be answered meanwhile. Raises: TooMany."""
+        """In a thread, because it takes long, and other calls must be answered meanwhile. Raises: TooMany."""
         if not self._places.acquire(blocking=False):
             raise TooMany(_BUSY_SECONDS)
         looking = self._threads.submit(self._check, password[:MOST], hashed)
-        # With its thread, not with whoever waits for it: they may leave before.
+        # Ends with its thread, not with the caller, who may leave before.
         looking.add_done_callback(lambda _: self._places.release())
         return await asyncio.wrap_future(looking)
