@@ -1,4 +1,4 @@
-"""Leave a platform alone that fails: what it would not answer is answered here, at once."""
+"""Leaves a failing platform alone: calls get an error at once, without a request."""
 
 import math
 import time
@@ -23,8 +23,8 @@ _PEOPLE: Final = 100
 class Breaker:
     """Open once half of twenty requests or more failed within ten seconds; a success closes it again.
 
-    While it is open, one request every five seconds is let through to see. Where callers are many, one of them alone
-    cannot open it: whatever they ask for that fails, the others may ask for something else.
+    While it is open, one request every five seconds is let through as a trial. With many callers, one of them alone
+    cannot open it, because requests of the others may succeed.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Breaker:
         self._recent.add(one=1)
 
     def let_through(self) -> None:
-        """Before each request. How it ended is noted by `succeed` or `fail`.
+        """Call this before each request. Report its outcome by `succeed` or `fail`.
 
         Raises:
-            GatewayError: upstream_unavailable, with the time to wait; nothing is to be sent.
+            GatewayError: upstream_unavailable, with the time to wait; do not send the request.
         """
         if self._next_probe is None:
             return

@@ -1,4 +1,4 @@
-"""How many requests may be repeats: few, or a platform in trouble would get three times its load."""
+"""How many requests may be repeats: few, because otherwise a platform in trouble would get three times its load."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _CALLERS: Final = 1000
 
 
 class Budget:
-    """In any ten seconds a tenth of the requests, and never fewer than three; of all callers, and of each of them."""
+    """In any ten seconds, a tenth of the requests, and at least three; for all callers together, and for each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

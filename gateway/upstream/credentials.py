@@ -40,7 +40,7 @@ class Static:
 
 
 class Telling:
-    """To the embedded brain of a gateway with many tenants: its token, and for whom it is asked."""
+    """For the embedded brain of a gateway with many tenants: its token, and who calls."""
 
     def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
         principal = call.caller.principal
@@ -52,7 +52,7 @@ class Telling:
 
 
 class Passthrough:
-    """The caller's own token, where the platform judges it itself. The only place that sees it."""
+    """The caller's own token, if the platform checks it itself. This is the only place that sees it."""
 
     def headers(self, endpoint: Endpoint, call: Call) -> Mapping[str, str]:
         token = call.caller.principal.token
@@ -60,7 +60,7 @@ class Passthrough:
 
 
 class Internal:
-    """Signed for each request: who calls, for which organization and project, and for how little."""
+    """Signed for each request: who calls, for which organization and project, and with the least scope."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Internal:
         every_project: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`every_project` is whether all projects are every caller's, as where there is one tenant."""
+        """`every_project` is whether every caller may use every project, as with one tenant."""
         self._keys = keys
         self._issuer, self._audience = issuer, audience
         self._internal_key = internal_key
@@ -97,9 +97,9 @@ class Internal:
             "sub_iss": principal.issuer or None,
             "act": {"client_id": principal.client} if principal.client else None,
             "org_id": principal.org,
-            # Signed, it counts as verified: so it must be one that is the caller's.
+            # A signed project counts as verified, so it must be one of the caller's.
             "project_id": project if self._every_project() or project in principal.projects else None,
-            # What this tool needs, and never more than the caller has.
+            # The scope that this tool needs, and never more than the caller has.
             "scope": " ".join(s for s in scopes.ORDER if s in principal.scopes & scopes.grant([call.scope])),
             "txn": call.request_id,
             "iat": now,

@@ -1,4 +1,4 @@
-"""One request to the platform, and what was heard: the credential, the request, the answer read within a cap.
+"""One request to the platform, and its answer: adds the credential, sends the request, reads the answer within a cap.
 
 Nothing here is sent twice, and nothing is judged: a refusal is a value like any other answer.
 """
@@ -21,7 +21,7 @@ from gateway.upstream.wire.transport import pooled_client
 
 TOO_LARGE: Final = "The platform's answer is too large."
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-# Of a refusal: far more than anybody explains.
+# The cap for a refusal, which is much larger than any explanation.
 REFUSAL_BYTES: Final = 1024 * 1024
 
 
@@ -53,7 +53,7 @@ class Exchange:
         self._deadlines = deadlines
         self._credentials = credentials or Static()
         self._http = http or pooled_client()
-        # Apart: however many answers are under way, nothing else waits for a connection.
+        # A client of its own for streams, so that other requests get a connection however many answers are under way.
         self._streams = http or pooled_client()
 
     async def close(self) -> None:
@@ -61,10 +61,10 @@ class Exchange:
         await self._streams.aclose()
 
     async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
-        """One operation, and its whole answer; of an answer that streams, the beginning.
+        """One operation and its whole answer. If the answer streams, only its beginning was read.
 
         Raises:
-            httpx.HTTPError: nothing was heard, or not all of it.
+            httpx.HTTPError: no answer came, or not all of it.
             GatewayError: upstream_error, when the answer is too large.
         """
         endpoint = await self._endpoint()
@@ -72,7 +72,7 @@ class Exchange:
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         is_stream = op.effect is Effect.ANSWER
-        # A stream may be silent that long; the clocks over its frames are the reader's.
+        # A stream may be silent for this long; the reader sets the limits for its frames.
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
         if body.headers:
@@ -107,7 +107,7 @@ class Exchange:
             },
         )
         response = await self._http.send(request, stream=True)
-        # Brains are listed too, while the platform is found out.
+        # Detection also lists brains.
         return response, await read_whole(response, Op.LIST_BRAINS)
 
     def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
@@ -115,7 +115,7 @@ class Exchange:
 
 
 async def read_whole(response: httpx.Response, op: Op) -> bytes:
-    """The body, in memory, up to a cap: a platform gone wrong must not take the gateway with it.
+    """The body, in memory, up to a cap, so that a faulty platform cannot fill the gateway's memory.
 
     Raises:
         GatewayError: upstream_error, when it is larger.
@@ -135,11 +135,11 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
 
 
 def _secrets_of(request: httpx.Request) -> list[str]:
-    """What a request showed the platform that is for nobody else."""
+    """The secrets that a request showed to the platform."""
     shown = (request.headers.get(name, "") for name in ("authorization", "x-internal-key", "x-llm-api-key"))
     return [word for value in shown if (word := value.removeprefix("Bearer "))]
 
 
 def in_doubt_if_stored(op: Op, error: GatewayError) -> GatewayError:
-    """What cannot be read of the answer to a write may be the news that it was made."""
+    """An answer to a write that cannot be read may say that the write was made."""
     return Unsure(error, Doubt.ANSWERED) if op.stores else error

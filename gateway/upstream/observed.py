@@ -1,4 +1,4 @@
-"""The way to a platform where somebody observes it: each request is told, as it begins and as it ends."""
+"""The way to a platform if requests are observed: the observer is told of each request when it begins and ends."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
@@ -18,16 +18,16 @@ class ObservedRequest(Protocol):
     """One request."""
 
     def answer(self, outcome: str, heard: Heard | None) -> None:
-        """It has ended: with an answer, of which a stream has only begun, or without."""
+        """The request has ended, with an answer or without one. A stream has only begun."""
 
     def receive(self, size: int) -> None:
         """More of a stream came."""
 
     def say(self, pieces: int) -> None:
-        """So many pieces of an answer came together."""
+        """How many pieces of an answer came together."""
 
     def close(self) -> None:
-        """A stream has ended, or nobody reads on."""
+        """A stream has ended, or its reader has left."""
 
 
 class RequestObserver(Protocol):
@@ -37,7 +37,7 @@ class RequestObserver(Protocol):
         """A request is about to be sent."""
 
     def headers(self) -> Mapping[str, str]:
-        """What the platform is told of the trace that a request belongs to."""
+        """The headers that tell the platform to which trace a request belongs."""
 
 
 class ObservedExchange(Exchange):
@@ -56,7 +56,7 @@ class ObservedExchange(Exchange):
 
     async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
         request = self._observer.begin(call, op, route)
-        # By whoever waited: the caller left, or the time of the call is up.
+        # The caller left, or the time of the call is up.
         outcome, heard = "given_up", None
         try:
             heard = await super().send(call, op, route, args)
@@ -88,7 +88,7 @@ class _Stream(httpx.AsyncByteStream):
         async for part in self._stream:
             self.request.receive(len(part))
             yield part
-            # Else it would be held while the platform thinks.
+            # Otherwise it would stay in memory while the platform thinks.
             del part
 
     async def aclose(self) -> None:

@@ -2,9 +2,9 @@
 
 * resolve    which route it takes; a route that proves absent is looked for once more
 * attempt    how often it is sent and how long that may take: the policy of the operation's row
-* exchange   one request and what was heard (`exchange.py`)
+* exchange   one request and its answer (`exchange.py`)
 
-What comes back is an answer, or one of our own errors: what HTTP raises, and what a platform says, ends here.
+The result is an answer, or one of our own errors: errors of HTTP and words of a platform go no further.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from gateway.upstream.retry import (
 
 log = structlog.get_logger()
 
-# What a request of a call gets that has used up its time: enough for a look at what became of it.
+# The time for a request of a call that has used up its own: enough for a look at the outcome of a write.
 _LAST_SECONDS: Final = 5.0
 _FINDS: Final = frozenset({Op.SEARCH, Op.SORTED_SEARCH, Op.AGENT_SEARCH, Op.SESSION_RECALL, Op.RECALL, Op.EXTRACT})
 # Some platforms send a few more results than they were asked for, and some of those are not for the caller.
@@ -56,7 +56,7 @@ _MARGIN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of an operation."""
+    """The outcome of an operation."""
 
     answer: JsonObject
     route: str
@@ -80,7 +80,7 @@ class Upstream:
         observer: Observer | None = None,
         requests: RequestObserver | None = None,
     ) -> None:
-        """`observer` is told what happens seldom, and `requests` of each request."""
+        """`observer` is told of rare events, and `requests` of each request."""
         self._deadlines = deadlines or Deadlines()
         self._observer = observer or Observer()
         way = Exchange if requests is None else partial(ObservedExchange, requests)
@@ -90,14 +90,14 @@ class Upstream:
         self._breakers = {kind: Breaker(kind.value, clock, shared=shared, observer=self._observer) for kind in Kind}
 
     def state(self) -> JsonObject:
-        """How the platform was of late: for each kind of request, whether it is being left alone."""
+        """How the platform is at the moment: for each kind of request, whether it is being left alone."""
         return {kind.value: "failing" if breaker.is_open else "ok" for kind, breaker in self._breakers.items()}
 
     async def close(self) -> None:
         await self._exchange.close()
 
     async def examine(self, call: Call) -> Verdict:
-        """What is known of the platform once every route was looked at."""
+        """What is known of the platform after every route was tried."""
         return await self._detector.examine(call)
 
     async def verdict(self, call: Call) -> Verdict:
@@ -129,7 +129,7 @@ class Upstream:
         try:
             answer = _shorten(op, args, await _parse(op, heard))
             if op is Op.LIST_BRAINS and not _lists_brains(answer, verdict.dialect):
-                # Spelled in another dialect: the request is the same in each of them, its answer is not.
+                # By now it is another dialect. Its request is the same, but its answer is not.
                 self._detector.doubt()
                 route = (await self._detector.verdict(call)).route(op)
             if (decoded := json_object(route.decode(answer, args))) is None:
@@ -139,7 +139,7 @@ class Upstream:
         return Reply(decoded, route.name, op.writes)
 
     async def open(self, call: Call, op: Op, args: Args) -> "AnswerStream":
-        """One operation, an answer in frames. Nothing of it was read yet; it must be closed.
+        """One operation with an answer in frames. Nothing of it was read yet, and the caller must close it.
 
         Raises:
             Absent: the platform has no such route.
@@ -150,7 +150,7 @@ class Upstream:
         return AnswerStream(heard.response, route.reframe(self._exchange.frames(heard)), self._deadlines, started)
 
     async def look(self, call: Call, path: str, method: str = "GET") -> JsonObject | None:
-        """What a route says that few platforms have and no tool needs; None where there is no such route.
+        """The answer of a route that few platforms have and no tool needs; None if there is no such route.
 
         Raises:
             GatewayError: the platform could not be reached.
@@ -164,7 +164,7 @@ class Upstream:
             return None
 
     async def _resolve(self, call: Call, op: Op, args: Args) -> tuple[Route, Verdict, Heard]:
-        """The answer by the route of an operation; once more, by what is known then, if that is not there."""
+        """The answer by the route of an operation. If it is absent, tries once more with what is known then."""
         verdict = await self._detector.verdict(call)
         for _ in range(2):
             route = verdict.route(op)
@@ -184,7 +184,7 @@ class Upstream:
     async def _attempt(
         self, call: Call, op: Op, route: Route, args: Args, verdict: Verdict, lost: list[BaseException]
     ) -> Heard:
-        """What was heard in the last attempt there was. Those before it that may have arrived are noted as `lost`."""
+        """The answer of the last attempt. Earlier attempts that may have arrived are noted as `lost`."""
         caller, person = call.caller.partition, call.caller.principal.person
         breaker = self._breakers[op.policy.kind]
         seconds = self._seconds_for(call, op)
@@ -194,7 +194,7 @@ class Upstream:
             try:
                 heard = await self._exchange.send(call, op, route, args)
                 if heard.is_open and verdict.denies(heard.response, b""):
-                    # Some have a page for every path.
+                    # Some platforms have a page for every path.
                     heard = Heard(heard.response, await read_whole(heard.response, op))
                 raise_if_turned_away(heard)
             except FAILURES as error:
@@ -225,7 +225,7 @@ class Upstream:
         return is_allowed
 
     def _seconds_for(self, call: Call, op: Op) -> float:
-        """What is left of the call's time, which is that of its longest operation; a little, when nothing is."""
+        """The rest of the call's time, which is that of its longest operation; if it is used up, a short extra time."""
         own = self._deadlines.of(op)
         if call.began is None or op.policy.kind is Kind.ASK:
             return own
@@ -241,12 +241,12 @@ class Upstream:
             raise self._in_our_words(Op.LIST_BRAINS, error) from error
 
     def _in_our_words(self, op: Op, error: Exception, person: str = "") -> GatewayError:
-        """What it means that no answer came."""
+        """The error for a request without an answer."""
         if isinstance(error, TimeoutError):
             self._breakers[op.policy.kind].fail(person)
             return _unanswered(op, GatewayError("timeout"), Doubt.LATE)
         if isinstance(error, Collided):
-            # It was not made. Whoever won may be writing the very same, and need time for it.
+            # The write was not made. The one that won may be the same, and needs time to finish.
             return Unsure(GatewayError("upstream_error"), Doubt.LOST)
         assert isinstance(error, httpx.HTTPError)
         # The kind of failure, and the system's words for it, are not for callers. Parsers would quote the platform.
@@ -258,7 +258,7 @@ class Upstream:
 
 
 class AnswerStream:
-    """The frames of an answer, those together that came together, under three clocks; closed however one leaves."""
+    """The frames of an answer, in the groups in which they came, within three time limits. Always closes the stream."""
 
     def __init__(self, response: httpx.Response, frames: Frames, deadlines: Deadlines, started: float) -> None:
         self._response, self._frames = response, frames
@@ -294,9 +294,9 @@ class AnswerStream:
 
 
 def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent:
-    """What a refusal means: that the route is not there, or an error of ours."""
+    """Turns a refusal into an error of ours, or into `Absent` if the route does not exist."""
     response, body = heard.response, heard.body
-    # Where a missing document looks like a missing route, it is the document: every dialect has the route.
+    # A missing document may look like a missing route. It is the document, because every dialect has the route.
     is_missing_document = verdict.blurred and op in READS_A_DOCUMENT and response.status_code == 404
     if verdict.denies(response, body) and not is_missing_document:
         return Absent()
@@ -309,7 +309,7 @@ def _refusal_of(op: Op, heard: Heard, verdict: Verdict) -> GatewayError | Absent
 
 
 def _in_doubt(op: Op, error: GatewayError, lost: Sequence[BaseException]) -> GatewayError:
-    """The error of a last attempt; where one before it may have arrived, nobody knows whether it was made."""
+    """The error of the last attempt. If an earlier one may have arrived, it is not known whether the write was made."""
     if not lost or not op.writes or isinstance(error, Unsure) or error.code == "conflict":
         return error
     return Unsure(error, Doubt.LOST)
@@ -330,13 +330,13 @@ async def _parse(op: Op, heard: Heard) -> JsonValue:
     except ValueError as error:
         raise GatewayError("upstream_error", "The platform's answer is not JSON.") from error
     if status == 202 and isinstance(answer, dict):
-        # Taken, and not yet done: whatever else it says, nobody may call that stored.
+        # Accepted but not done yet: whatever else the answer says, a receipt must not call this stored.
         answer["status"] = "queued"
     return answer
 
 
 def _shorten(op: Op, args: Args, answer: JsonValue) -> JsonValue:
-    """What was found, without what was not asked for: each result is filled, checked and written once more."""
+    """The results, without those that were not asked for, because each result costs time in the layers above."""
     if op not in _FINDS or not isinstance(answer, dict):
         return answer
     most = (args.get("top_k") or _MOST_FOUND) + _MARGIN
@@ -352,7 +352,7 @@ def _lists_brains(answer: JsonValue, dialect: Dialect) -> bool:
 
 
 def _unanswered(op: Op, failure: GatewayError, doubt: Doubt) -> GatewayError:
-    """No answer: for a read that is the whole story, for a write its outcome is not known."""
+    """No answer came. For a read that is a plain failure; for a write the outcome is not known."""
     return Unsure(failure, doubt) if op.writes else failure
 
 

@@ -1,7 +1,7 @@
-"""What a platform says of itself, made fit for a caller: prose passes; what may be an address or a secret does not.
+"""Cleans a platform's message for a caller: prose passes, but not words that may be an address or a secret.
 
-There is no list of what secrets look like that is complete. So it is the other way round: a word stays if it is
-plainly a word or a small number.
+No list of all forms of secrets can be complete. So it works the other way round: a word stays if it is clearly
+a word or a small number.
 """
 
 import re
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 MESSAGE_LENGTH: Final = 300
-# More than is ever shown is not looked at either.
+# Only as much text is looked at as can be shown.
 _LOOKED_AT: Final = 4 * MESSAGE_LENGTH
 _TAKEN_OUT: Final = "[…]"
 _AROUND: Final = "\"'`‘’“”«»()[]{}<>.,;:!?…*%#$&|~^+=-–—→⇒。、"
 _JOINTS: Final = str.maketrans(dict.fromkeys("'’-", " "))
 _WORD_LENGTH, _NUMBER_LENGTH, _MIXED_LENGTH, _MOST_CAPITALS = 24, 6, 3, 12
-# What stands between the name of a secret and the secret, and where the secret ends at the latest.
+# The signs between the name of a secret and the secret, and those where the secret ends at the latest.
 _ANNOUNCES: Final = frozenset(":=>|→⇒")
 _BEFORE_SIGNS: Final = re.compile(r"[^:=>|→⇒(\[]*")
 _LINKS: Final = frozenset({"given", "is", "provided", "received", "sent", "used", "value", "was"})
@@ -29,12 +29,12 @@ _NAMES: Final = frozenset(
 )
 # What a name of a secret ends in: `DB_PASSWORD`, `access-token` and `apiKey` are names too.
 _NAMES_OF_SECRETS: Final = tuple(name + plural for name in _NAMES | _SCHEMES for plural in ("", "s"))
-# Letters that fill no space.
+# Letters that are not visible.
 _FILLERS: Final = "\u115f\u1160"
 
 
 def clean_message(said: object, secrets: Sequence[str] = ()) -> str | None:
-    """A platform's message, on one line, in so many characters; None where nothing of it can be shown.
+    """A platform's message, on one line, in so many characters; None if no part of it can be shown.
 
     `secrets` are those that the platform was shown with the request: it may repeat them.
     """
@@ -42,7 +42,7 @@ def clean_message(said: object, secrets: Sequence[str] = ()) -> str | None:
         return None
     text = _visible(said[:_LOOKED_AT])
     if len(said) > _LOOKED_AT:
-        # What the cut went through may be half a secret.
+        # The last word was cut, and may be half a secret.
         text = text.rpartition(" ")[0]
     for secret in secrets:
         text = text.replace(secret, f" {_TAKEN_OUT} ")
@@ -53,7 +53,7 @@ def clean_message(said: object, secrets: Sequence[str] = ()) -> str | None:
 
 
 def _visible(text: str) -> str:
-    """On one line, and without what is not seen or turns around what is seen."""
+    """On one line, without characters that are invisible or reverse the direction of text."""
     spaced = (" " if c.isspace() else c for c in unicodedata.normalize("NFKC", text))
     return "".join(c for c in spaced if c.isprintable() and c not in _FILLERS)
 
@@ -72,7 +72,7 @@ def _words(text: str) -> Iterator[str]:
 
 @dataclass
 class _Announced:
-    """What was said of a secret so far."""
+    """What the text has said about a secret so far."""
 
     name: str = ""
     """The name of a secret that was just said, if one was."""
@@ -82,7 +82,7 @@ class _Announced:
     """The secret itself is being told."""
 
     def covers(self, word: str, bare: str) -> bool:
-        """Whether the next word may be of a secret."""
+        """Whether the next word may be part of a secret."""
         if not bare:
             self.is_told |= bool(self.name) and not _ANNOUNCES.isdisjoint(word)
             return False
@@ -102,7 +102,7 @@ class _Announced:
         return self.name in _SCHEMES or not (bare.isalpha() and bare.islower())
 
     def _listen(self, word: str, bare: str) -> None:
-        """Keep the name of a secret in mind, also over what is said of it: `Password (admin): …`, `key 2 is: …`."""
+        """Remember the name of a secret, also across words about it: `Password (admin): …`, `key 2 is: …`."""
         is_within = bool(self.name) and (self.is_aside or word.startswith("("))
         self.is_aside = is_within and ")" not in word
         if not (is_within or (self.name and (bare.lower() in _LINKS or _is_number(bare)))):

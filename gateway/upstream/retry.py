@@ -1,4 +1,4 @@
-"""When a request is sent again: what is known of a failure, and the policy of the operation's row.
+"""When a request is sent again. That depends on what is known of the failure, and on the policy of the operation.
 
 * not sent      no connection was made: anything is sent again
 * refused       429, or 503 with Retry-After: anything is sent again once that time has passed
@@ -32,7 +32,7 @@ class Collided(Exception):
 
 
 class TurnedAway(Exception):
-    """An answer that is no answer yet: from a platform that is busy, or from a proxy before it."""
+    """Not a final answer: from a platform that is busy, or from a proxy before it."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -46,7 +46,8 @@ class TurnedAway(Exception):
         return self.status == 429 or (self.status == 503 and self.wait is not None)
 
 
-# What counts against a platform: it could not be reached, or not be heard. That all connections are in use does not.
+# These failures count against a platform: it could not be reached, or gave no answer. If all of our connections are
+# in use, that does not count.
 FAILURES: Final = (
     httpx.NetworkError,
     httpx.ProtocolError,
@@ -64,24 +65,24 @@ def raise_if_turned_away(heard: Heard) -> None:
 
 
 def raise_if_worth_another(op: Op, heard: Heard) -> None:
-    """What does not count against a platform: it is busy, or it failed to answer a question."""
+    """These do not count against a platform: it is busy, or it failed on one question."""
     if heard.response.status_code == 429 or (heard.response.status_code == 500 and op.reads):
         raise TurnedAway(heard)
 
 
 def may_be_lost(error: Exception) -> bool:
-    """Whether a request may have arrived although nothing was heard of it."""
+    """Whether a request may have arrived although no answer came."""
     return isinstance(error, _MAYBE_SENT) or (isinstance(error, TurnedAway) and not error.is_refusal)
 
 
 async def repeat(once: Callable[[], Awaitable[T]], op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> T:
-    """What comes of an operation within so many seconds, once or as often as is worth it."""
+    """The answer to an operation within so many seconds, sent once or several times."""
     started = time.monotonic()
     try:
         return await once()
     except (httpx.TransportError, TurnedAway, Collided) as error:
         failed: Exception | None = error
-    # The first attempt mostly succeeds, and the mechanics of retrying take longer than the rest of it.
+    # The first attempt is made without tenacity, because it mostly succeeds, and tenacity takes longer than the rest.
     async for attempt in retrying(op, seconds=seconds - (time.monotonic() - started), may_repeat=may_repeat):
         with attempt:
             if failed is not None:
@@ -104,7 +105,7 @@ def retrying(op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> Async
         return policy.repeats and isinstance(error, (*_MAYBE_SENT, TurnedAway))
 
     def is_enough(state: RetryCallState) -> bool:
-        # The budget last: what is given up for another reason takes nothing from it.
+        # The budget is asked last, so that a request that is given up for another reason takes nothing from it.
         return state.attempt_number >= policy.attempts or not may_repeat()
 
     return AsyncRetrying(
@@ -116,10 +117,10 @@ def retrying(op: Op, *, seconds: float, may_repeat: Callable[[], bool]) -> Async
 
 
 def _wait(state: RetryCallState) -> float:
-    """Full jitter; after the time the platform asked for, if it did."""
+    """A random wait (full jitter), after the time that the platform asked for, if it did."""
     error = state.outcome.exception() if state.outcome is not None else None
     backoff = float(_BACKOFF(state))
     if isinstance(error, TurnedAway) and error.wait is not None:
-        # Not all at once when the time is up.
+        # So that not all callers come back at the same moment.
         return random.uniform(error.wait, error.wait * _JITTER)
     return backoff

@@ -1,6 +1,6 @@
-"""From the bytes of an event stream to frames, within caps.
+"""Turns the bytes of an event stream into frames, within caps.
 
-Frames that come together stay together: each layer above handles them in one go, and so they leave in one write.
+Frames that come together stay together: each layer above handles them as one group, and they leave in one write.
 """
 
 import re
@@ -20,31 +20,31 @@ from gateway.upstream.wire.request import parts_of
 EVENT_BYTES = 16 * 1024 * 1024
 STREAM_BYTES = 32 * 1024 * 1024
 WHOLE_BYTES = 16 * 1024 * 1024
-# Of text: what was said in pieces, and what is said at the end.
+# The cap for text: that of all pieces, and that of the end.
 ANSWER_BYTES = 2 * 1024 * 1024
 EVENTS = 100_000
 # Five for each event. Comments and blank lines are no events, and cost as much.
 LINES = 500_000
-# Nobody asks for more than 50 sources.
+# No client asks for more than 50 sources.
 _CHUNKS: Final = 200
 _CITATIONS: Final = 1000
 _NO_MODEL = re.compile(r"no llm provider", re.IGNORECASE)
 _CODE = re.compile(r"[a-z_]{1,64}")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BLANK_LINE: Final = b"\n\n"
-# Other kinds are passed over unread: they keep no stream alive that says nothing.
+# Other kinds are ignored unread, so they do not keep a silent stream alive.
 _FRAMES = frozenset({"retrieve", "answer_delta", "citation", "done", "error"})
 
 
 async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> AsyncGenerator[list[JsonObject], None]:
     """The frames of an answer, those together that came together, `done` last.
 
-    An answer that comes whole, as JSON, is a `done` with what belongs before it. `secrets` are those that the platform
-    was shown: no error repeats them.
+    An answer that comes whole, as JSON, becomes a `done` and the frames before it. `secrets` are those that the
+    platform was shown: no error repeats them.
 
     Raises:
-        StreamBroken: the stream said `error`, sent what is no frame or too much, or ended without `done`. What came
-            before that was delivered.
+        StreamBroken: the stream said `error`, sent an invalid frame or too much, or ended without `done`. Frames before
+        that were delivered.
     """
     reader = _Reader(secrets)
     if _is_whole(response):
@@ -57,7 +57,8 @@ async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> 
                 yield frames
             if broken is not None:
                 raise broken
-            # Here and above: a platform may think for minutes, and what was passed on must not be held meanwhile.
+            # As above: a platform may think for minutes, and frames that were passed on must not stay in memory
+            # meanwhile.
             del part, frames
             if reader.is_done:
                 return
@@ -71,7 +72,7 @@ async def read_frames(response: httpx.Response, secrets: Sequence[str] = ()) -> 
 def _is_whole(response: httpx.Response) -> bool:
     media_type = response.headers.get("content-type", "text/event-stream").lower()
     if "," in response.headers.get("content-encoding", ""):
-        # Packed twice, a few bytes can hold more than there is memory for.
+        # If compressed twice, a few bytes can hold more than there is memory for.
         raise StreamBroken("upstream_error", "The platform's answer is packed in more than one way.")
     if media_type.partition(";")[0].strip() == "application/json":
         return True
@@ -91,7 +92,7 @@ class _Reader:
         self.is_done = False
 
     def read(self, part: bytes) -> tuple[list[JsonObject], StreamBroken | None]:
-        """What came whole with this part, and what ended the stream after that."""
+        """The frames that this part completes, and the error that ends the stream after them."""
         frames: list[JsonObject] = []
         try:
             for block in self._blocks.cut(part):
@@ -110,7 +111,7 @@ class _Reader:
         for line in block.decode("utf-8", "replace").split("\n"):
             self._decoder.decode(line)
         event = self._decoder.decode("")
-        # An error without a word is one all the same.
+        # An error without any words is still an error.
         if event is None or (not event.data and event.event != "error"):
             return None
         self._events += 1
@@ -123,7 +124,7 @@ class _Reader:
         return frame if self._counts(frame) else None
 
     def _counts(self, frame: JsonObject) -> bool:
-        """Whether it is passed on: of citations, only so many are."""
+        """Whether the frame is passed on: the number of citations is limited."""
         match frame["type"]:
             case "answer_delta":
                 self._said += _size(frame.get("delta") or frame.get("text"))
@@ -142,7 +143,7 @@ class _Blocks:
     """Cuts a stream into events, each without its blank line, until there is too much of it.
 
     A line ends at CR, LF and CRLF alone, as the standard has it: U+2028 and the like stay inside an answer. An event is
-    handed on with the byte that ends it, though that may be the CR of a CRLF.
+    passed on with the byte that ends it, even if that is the CR of a CRLF.
     """
 
     def __init__(self) -> None:
@@ -162,7 +163,7 @@ class _Blocks:
         self._lines += part.count(b"\n")
         if self._lines > LINES:
             raise _too_large("more lines than an answer needs")
-        # A blank line may come in two parts, so the last byte of one is looked at again with the next.
+        # A blank line may be split between two parts, so the last byte of a part is looked at again with the next part.
         *ended, begun = (self._last + part).split(_BLANK_LINE)
         for block in ended:
             if self._begun:
@@ -174,7 +175,7 @@ class _Blocks:
         _check(len(self._begun) + len(self._last))
 
     def _without_mark(self, part: bytes) -> bytes:
-        """Without the byte order mark that a stream may begin with; nothing while it may still be one."""
+        """The part without a byte order mark at the beginning of the stream; nothing while it may still be one."""
         part = self._mark + part
         if len(part) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(part):
             self._mark = part
@@ -261,14 +262,14 @@ def _check_frame(frame: JsonObject) -> JsonObject:
             chunks = frame.get("chunks") or []
             if not isinstance(chunks, list) or not all(isinstance(chunk, dict) for chunk in chunks[:_CHUNKS]):
                 raise StreamBroken("upstream_error", "The platform's answer has no list of results.")
-            # Whoever must know all that an answer draws on is told that this is not all.
+            # If all sources of an answer must be known, this says that these are not all.
             cut = {"is_cut": True} if len(chunks) > _CHUNKS else {}
             return {**frame, "chunks": chunks[:_CHUNKS], **cut}
     return frame
 
 
 def _from_error_frame(frame: JsonObject, secrets: Sequence[str]) -> StreamBroken:
-    """The platform's own code and message, as far as they can be shown: nobody knows what it quotes."""
+    """The platform's own code and message, as far as they can be shown, because they may quote anything."""
     if _NO_MODEL.search(str(frame.get("message"))):
         message = "The platform has no language model to answer with. Configure one there; search and recall need none."
         return StreamBroken("not_implemented", message)

@@ -15,7 +15,7 @@ from gateway.surfaces.being import names as paths
 from gateway.surfaces.being import text as text
 from gateway.surfaces.being.memory import Cluster, Node, grouped, node_of
 
-# Folder -> heading, in the order they are told.
+# Folder -> heading, in the order of the text.
 PROMPT: Final = {
     "souls": "Soul",
     "partner_rules": "Rules",
@@ -31,7 +31,7 @@ SNAPSHOT: Final = {
     "diary": "Diary",
     "party_message": "Party messages",
 }
-# Of each section so many entries are told, the newest ones.
+# How many entries of each section are shown, the newest ones.
 PER_SECTION: Final = 20
 _SECTION_LENGTH: Final = RESULT_LENGTH // (len(PROMPT) + len(SNAPSHOT))
 _CAPABILITIES: Final = 50
@@ -39,7 +39,7 @@ _NAME_LENGTH: Final = 200
 _DESCRIPTION_LENGTH: Final = 2_000
 RECENT: Final = 5
 _CLUSTERS: Final = 8
-# So many of their nodes are read at most: dead ones are passed over.
+# How many nodes are read at most, because dead ones are left out.
 _LOOKED_THROUGH: Final = 100
 _GUIDANCE: Final = {"system_prompt": "stable", "snapshot": "semi-stable"}
 
@@ -122,12 +122,12 @@ def fitting(newest: Sequence[tuple[str, Note]], listed: int) -> Section:
 
 
 def in_order(entries: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
-    """As they were begun, so that a new one comes last and an old one keeps its place."""
+    """In the order of their creation, so that a new one comes last and an old one keeps its place."""
     return sorted(entries, key=lambda entry: (entry[1].created or "", entry[0]))
 
 
 def soul_name(souls: Sequence[tuple[str, Note]]) -> str | None:
-    """What the first soul is called: by its key, else by its first words."""
+    """The name of the first soul: its key, else its first words."""
     for path, note in souls:
         key = paths.key_of(path, note) if note.text("key") else None
         if name := key or (names.title_of(note.content) if note.content.strip() else None):
@@ -136,7 +136,7 @@ def soul_name(souls: Sequence[tuple[str, Note]]) -> str | None:
 
 
 def capability_of(path: str, note: Note) -> JsonObject:
-    """A capability as its note tells it: by its front matter, else by its file's name and its words."""
+    """A capability from its note: from the front matter, else from the file's name and the text."""
     note = understood(note, lambda own: own.title is not None)
     name, description = note.title or paths.name_of(path), note.text("description") or note.content
     return {

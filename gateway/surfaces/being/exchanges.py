@@ -1,6 +1,6 @@
-"""Scenes from what was said: those that a model tells, or by rule one for each exchange.
+"""Scenes from messages: those that a model writes, or by rule one for each exchange.
 
-What was said in full is in the history.
+The history has the full messages.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.history import Said
 from gateway.surfaces.being.schema import Scene
 
-# Of what is said at once, so many exchanges become scenes: the newest ones.
+# How many exchanges of one call become scenes, the newest ones.
 MOST_SCENES: Final = 100
 THEME: Final = "conversation"
-# Of an exchange so many messages are told, and of each so many characters.
+# How many messages of an exchange a scene holds, and how many characters of each.
 _TURNS: Final = 20
 _TURN_LENGTH: Final = 400
-# Whoever speaks like this tells nothing that happened.
+# Messages of these roles say nothing about what happened.
 _NOT_SPEAKING: Final = frozenset({"system", "developer", "tool", "function"})
 # Less than what a being tells itself, which is 0.5: the first for a few words, the last for many.
 _IMPORTANCE: Final = ((40, 0.2), (400, 0.3))
 _MOST_IMPORTANT: Final = 0.4
-# A model is told so many messages, and of each so many characters.
+# How many messages a model gets, and how many characters of each.
 _TOLD: Final = 200
 _TOLD_LENGTH: Final = 8_000
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
@@ -33,7 +33,7 @@ Exchange = list[Said]
 
 
 def exchanges_of(said: Sequence[Said]) -> list[Exchange]:
-    """What was said, parted where the user speaks again; where nobody is called that, whoever spoke first."""
+    """The messages, split where the user speaks again; without a user, where the first speaker speaks again."""
     spoken = [one for one in said if one.role.lower() not in _NOT_SPEAKING and one.content.strip()]
     roles = [one.role for one in spoken]
     opener = "user" if "user" in roles else next(iter(roles), "")
@@ -46,7 +46,7 @@ def exchanges_of(said: Sequence[Said]) -> list[Exchange]:
 
 
 def scene_of(exchange: Exchange) -> tuple[str, Scene]:
-    """The scene that an exchange was, with its id. What was said says which one it is, not on which day it is kept."""
+    """The scene of an exchange, with its id. The id follows from the messages, not from the day of the patrol."""
     told = exchange[:_TURNS]
     length = sum(len(one.content) for one in exchange)
     scene = Scene(
@@ -60,7 +60,7 @@ def scene_of(exchange: Exchange) -> tuple[str, Scene]:
 
 
 def messages_of(exchanges: Sequence[Exchange]) -> list[JsonObject]:
-    """What was said, as a platform's model is told it: the newest of it, and of each message so much."""
+    """The messages for a platform's model: the newest ones, each up to a length."""
     said = [one for exchange in exchanges for one in exchange][-_TOLD:]
     return [
         {
@@ -73,7 +73,7 @@ def messages_of(exchanges: Sequence[Exchange]) -> list[JsonObject]:
 
 
 def scenes_in(result: JsonObject, exchanges: Sequence[Exchange]) -> dict[str, Scene]:
-    """The scenes that a model told, by their ids: the same messages again have the same ids, whatever is told then."""
+    """The scenes of a model, by their ids: the same messages have the same ids, whatever the model then writes."""
     said = [one for exchange in exchanges for one in exchange]
     usual = {"actors": list(dict.fromkeys(map(_actor, said))), "when": [said[-1].day or said[-1].at[:10]]}
     listed = result.get("scenes")
@@ -83,7 +83,7 @@ def scenes_in(result: JsonObject, exchanges: Sequence[Exchange]) -> dict[str, Sc
 
 
 def _scene(told: JsonObject, usual: JsonObject) -> Scene | None:
-    """A scene, if it is one; whoever and whenever it does not say is as in the conversation."""
+    """A scene, if it is valid. Actors and time that it does not name are those of the conversation."""
     said = {name: value for name, value in told.items() if name in Scene.model_fields and value}
     try:
         return Scene.model_validate({**usual, **said})

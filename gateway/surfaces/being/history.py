@@ -1,4 +1,4 @@
-"""What was said, kept by the day: one line of JSON for each message."""
+"""The messages, kept by the day: one line of JSON for each."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import Message, SearchHistoryInput
 
-# So many days are read for one search, the newest ones.
+# How many days are read for one search, the newest ones.
 DAYS: Final = 366
 _APPENDED_BYTES: Final = 500_000
 _ID_LENGTH: Final = 24
@@ -34,7 +34,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Messages that no patrol has kept yet, and what to go on from the next time."""
+    """Messages that no patrol has kept yet, and the marker for the next call."""
 
     said: tuple[Said, ...]
     marker: str
@@ -50,7 +50,7 @@ class History:
         self._notes = notes
 
     async def fresh(self, call: Call, messages: Sequence[Message], marker: str | None) -> Fresh:
-        """Of these messages those that are not kept yet: not by this call, sent before, nor by the one before it."""
+        """Those messages that are not kept yet, neither by an earlier copy of this call nor by the call before it."""
         chain, start = continued(messages, marker)
         ids = rolled(chain, messages)
         now = datetime.now(UTC)
@@ -84,7 +84,7 @@ class History:
             read = await in_parallel([self._reading(call, day) for day in batch])
             for day, text in zip(batch, read, strict=True):
                 matching = [said for said in lines_of(text, day) if wanted in said.content.casefold()]
-                # Those of one moment are in the order they were said; sorting keeps it.
+                # Messages of one moment are in their original order, and sorting keeps it.
                 found += sorted(matching, key=lambda said: said.at)[::-1]
         left_out = len(days) - DAYS if len(found) < args.limit and len(days) > DAYS else 0
         return found[: args.limit], left_out
@@ -101,7 +101,7 @@ def day_path(day: str) -> str:
 
 
 def rolled(chain: str | None, messages: Iterable[Message]) -> list[str]:
-    """A hash for each message: of it and of all that was said before it."""
+    """A hash for each message: of it and of all messages before it."""
     hashes, last = list[str](), names.digest(["being", chain])
     for message in messages:
         last = names.digest([last, message.role, message.content])
@@ -118,19 +118,19 @@ def marker_of(hashed: str) -> str:
 
 
 def beginning() -> str:
-    """The marker of a being to whom nothing was said yet."""
+    """The marker of a being that has no messages yet."""
     return marker_of(names.digest(["being", None]))
 
 
 def went_on(marker: str | None) -> str:
-    """Where a patrol without messages ends: where it began. What cannot be a marker of ours is none to go on from."""
+    """The marker of a patrol without messages: the given one. If that cannot be ours, the first one."""
     return marker if marker is not None and names.is_derived_uuid(marker) else beginning()
 
 
 def continued(messages: Sequence[Message], marker: str | None) -> tuple[str | None, int]:
-    """What these messages go on from, and how many of them are before that.
+    """The marker after which these messages continue, and how many of them come before it.
 
-    Some clients send what was said since the marker, others all of it.
+    Some clients send only the messages since the marker, others send all.
     """
     if marker in (None, beginning()):
         return None, 0

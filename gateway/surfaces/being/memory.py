@@ -1,4 +1,4 @@
-"""A memory as the `being` surface knows it, from its note: a scene that was told, or the node that became of it."""
+"""A memory as the `being` surface knows it, from its note: a scene, or the node that was made from it."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import Scene
 
 _USUAL_IMPORTANCE = 0.5
-# Of a cluster so many nodes are looked at, the newest ones.
+# How many nodes of a cluster are looked at, the newest ones.
 LOOKED_AT: Final = 50
 
 
@@ -38,11 +38,11 @@ class Node:
 
     @property
     def cluster(self) -> str:
-        """The folder it is in; where a person put it in none, that of its theme."""
+        """The folder it is in, or that of its theme if a person put it in no folder."""
         return self.path.removeprefix(paths.NODES + "/").rpartition("/")[0] or paths.cluster_of(self.themes)
 
     def has(self, words: Iterable[str]) -> bool:
-        """Whether each of these is in what is said of it, or is a day of it."""
+        """Whether each of these words is in its text, or is a day of it."""
         said = "\n".join((self.action, *self.actors, self.setting, self.feeling, *self.themes)).casefold()
         return all(word.casefold() in said or word in self.when for word in words)
 
@@ -57,11 +57,11 @@ class Cluster:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has more nodes than are looked at, so that what is counted may be more."""
+        """Whether it has more nodes than are looked at, so that the real counts may be larger."""
         return len(self.nodes) > LOOKED_AT
 
     def living(self, digest: Note | None) -> int:
-        """How many nodes are not dead, of those that are looked at: the digest says which ones are, so none is read."""
+        """How many of the nodes that are looked at are not dead. The digest says which are, so no node is read."""
         dead = set(digest.listed("dead_nodes")) if digest is not None else set()
         return sum(paths.stem_of(entry.path) not in dead for entry in self.nodes[:LOOKED_AT])
 
@@ -76,7 +76,7 @@ def grouped(entries: Iterable[Entry]) -> list[Cluster]:
 
 
 def node_of(path: str, note: Note) -> Node:
-    """A note as a node. One that a person wrote, or edited, lacks nothing either."""
+    """A note as a node. Fields that are missing because a person wrote it get defaults."""
     return Node(
         path=path,
         action=note.content,
@@ -96,7 +96,7 @@ def scene_id(scene: Scene) -> str:
 
 
 def fields_of(scene: Scene) -> JsonObject:
-    """A scene as front matter; what happened is the note itself."""
+    """A scene as front matter; the text of the note says what happened."""
     return {
         "digest": names.digest(scene.model_dump(mode="json")),
         "actors": paths.listed(scene.actors),

@@ -1,4 +1,4 @@
-"""Where the notes of the `being` surface lie, and what they are called."""
+"""The paths and names of the notes of the `being` surface."""
 
 import json
 import uuid
@@ -19,13 +19,13 @@ CAPABILITIES: Final = f"{TREE}/capabilities"
 # Beside the nodes: how often dead ones were opened since they died.
 OPENED: Final = f"{NODES}/_opened"
 DIGEST: Final = "_digest.md"
-# What has no theme is of this one.
+# The theme of a scene without one.
 GENERAL: Final = "general"
 _SPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "being.brains-gateway")
 
 
 def derived_id(*parts: JsonValue) -> str:
-    """The id of what these parts make up: always the same one."""
+    """The id that is made from these parts, always the same."""
     return str(uuid.uuid5(_SPACE, names.digest(list(parts))))
 
 
@@ -47,7 +47,7 @@ def stem_of(path: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Any words as a file's name. What is no plain word is told apart by its hash."""
+    """Any words as a file's name. A name that is not one plain word gets a hash."""
     if names.is_word(name):
         return names.escape(name)
     return f"{names.slug(name, empty='name')}!!{names.digest(name)[:32]}"
@@ -60,9 +60,9 @@ def name_of(path: str) -> str:
 
 
 def key_of(path: str, note: Note) -> str | None:
-    """The key of an entry; none where it goes by its content.
+    """The key of an entry; None if its name follows from its content.
 
-    A file that a person made, or copied from another with the key in it, goes by its own name.
+    If a person made the file, or copied another one with the key in it, the key is the file's own name.
     """
     key = note.text("key")
     if key and path.rpartition("/")[2] == f"{file_name(key)}.md":
@@ -71,7 +71,7 @@ def key_of(path: str, note: Note) -> str | None:
 
 
 def aside(path: str, place: str, note: Note | None = None) -> str:
-    """Where something goes that is done with: beside its note, where no search looks."""
+    """The path for a note that is finished: beside its place, where no search looks."""
     folder, _, _name = path.rpartition("/")
     told_apart = "" if note is None else f"-{names.checksum(note.content)[:12]}"
     return f"{folder}/{place}/{stem_of(path)}{told_apart}.txt"
@@ -82,11 +82,11 @@ def one_line(text: str | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Words on one line, without what no note can hold."""
+    """Words on one line, without characters that a note cannot hold."""
     return one_line("".join(c if c.isprintable() else " " for c in text))
 
 
 def listed(values: Sequence[str]) -> str | None:
-    """Several values as one field of front matter; none where there are none."""
+    """Several values as one field of front matter; None if there are none."""
     found = [one_line(value) for value in values if one_line(value)]
     return json.dumps(found, ensure_ascii=False) if found else None

@@ -1,4 +1,4 @@
-"""Memory nodes, and the clusters they are in: found, opened, merged, told of in a digest."""
+"""Memory nodes, and the clusters they are in: finds, opens and merges them, and writes digests."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -18,15 +18,15 @@ from gateway.surfaces.being.memory import LOOKED_AT, Cluster, Node, grouped, nod
 
 _CLUSTERS: Final = 50
 _DIGESTED: Final = 20
-# So many clusters a model tells of after one patrol, from so many nodes of each.
+# For how many clusters a model writes after one patrol, and from how many nodes of each.
 _TOLD: Final = 10
 _SHOWN: Final = 50
 _SUMMARY_LENGTH: Final = 4_000
-# Opening a dead node counts so much, and brings it back.
+# How much opening a dead node counts, which brings it back.
 _OPENING: Final = 2
-# So many come back in one patrol; the others in the next.
+# How many come back in one patrol; the others come back in the next.
 _REVIVED: Final = 200
-# A day is one word, or its parts would be found in any other number.
+# A day counts as one word. Otherwise its parts would be found in any number.
 _WORD: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\w+")
 
 
@@ -76,7 +76,7 @@ class Nodes:
         return node, count
 
     async def revive(self, call: Call) -> int:
-        """Bring back the dead nodes that were opened since they died. How many there were."""
+        """Bring back the dead nodes that were opened since they died. Returns how many there were."""
         counted = await self._notes.entries(call, f"{paths.OPENED}/_hits", ending=".txt")
         opened = [entry for entry in counted if entry.size >= _OPENING][:_REVIVED]
         known = await self._known(call) if opened else {}
@@ -84,7 +84,7 @@ class Nodes:
         kept = await in_parallel([self._reviving(call, path) for path in found])
         for cluster in sorted({node_of(path, note).cluster for path, (note, _) in zip(found, kept, strict=True)}):
             await self.digest(call, cluster)
-        # Last of all: as long as the count is there, the next patrol does for a node what this one could not.
+        # The count is removed last: as long as it is there, the next patrol can finish a node that this one could not.
         await in_parallel([self._forgetting(call, entry.path) for entry in opened])
         return sum(is_revived for _, is_revived in kept)
 
@@ -95,10 +95,10 @@ class Nodes:
         return lambda: self._notes.remove(call, path)
 
     async def find(self, call: Call, query: str, limit: int, *, all_words: bool = False) -> tuple[list[Node], bool]:
-        """The best nodes for a query, and whether they were found by what they mean."""
+        """The best nodes for a query, and whether they were found by their meaning."""
         # Some of them may be dead, or lack a word.
         hits = await self._notes.find(call, query, paths.NODES, 2 * limit + 10)
-        # Who wants every word means words, if the platform compares them: `and` is nothing to vectors.
+        # A caller who wants every word gets a search by words, if the platform has one: vectors know no `and`.
         wants_words = all_words and any(map(tells_words, hits))
         by_meaning = not wants_words and any(meaning_of(hit) is not None for hit in hits)
         read = dict(await self._notes.read_all(call, (str(hit["path"]) for hit in hits)))
@@ -111,23 +111,23 @@ class Nodes:
         """One node instead of several, which are dead from then on. The same merge again is the same node.
 
         Raises:
-            GatewayError: not_found; conflict for a node that is dead already, or two would tell the same.
+            GatewayError: not_found; conflict for a node that is dead already, as two nodes would then tell the same.
         """
         known = await self._known(call)
-        # In an order that does not depend on how they were named: the first one says where the new one goes.
+        # In an order that does not depend on the arguments, because the first one decides the folder of the new one.
         wanted = located(known, sorted(ids))
         read = dict(await self._notes.read_all(call, wanted.values()))
         if len(read) < len(wanted):
             raise GatewayError("not_found", "One of these nodes is gone.")
         nodes = [node_of(path, note) for path, note in read.items()]
         merged_id = paths.derived_id("merge", sorted(ids), summary, feeling)
-        # Where it is there, this is the same merge again, or the rest of one that was cut off.
+        # If it exists, this is the same merge again, or the rest of one that broke off.
         if merged_id not in known:
             refuse_dead(nodes)
         await self._notes.keep(
             call, paths.node_path(nodes[0].cluster, merged_id), merging(nodes, summary, feeling), stored=summary
         )
-        # Not before there is something to find in their place.
+        # The old nodes die only after the new one can be found.
         await in_parallel([self._killing(call, path) for path in wanted.values()])
         for cluster in dict.fromkeys(node.cluster for node in nodes):
             await self.digest(call, cluster)
@@ -137,14 +137,14 @@ class Nodes:
         return lambda: self._notes.keep(call, path, kill)
 
     async def digest(self, call: Call, cluster_id: str) -> tuple[Cluster, list[Node]]:
-        """Write down what a cluster is about, by rule; and which of its nodes were looked at for that."""
+        """Write the digest of a cluster by rule. Returns the cluster and the nodes that were used."""
         cluster = Cluster(cluster_id, tuple(await self._notes.entries(call, f"{paths.NODES}/{cluster_id}")))
         nodes = await self._looked_at(call, cluster)
         await self._notes.keep(call, digest_path(cluster_id), digesting(cluster, nodes))
         return cluster, nodes
 
     async def tell_digests(self, call: Call, digested: Sequence[tuple[Cluster, list[Node]]]) -> None:
-        """Let the platform's model say what clusters are about, in front of what they hold; if it has one."""
+        """Put the summary of the platform's model, if it has one, at the beginning of the digests of clusters."""
         for cluster, nodes in digested[:_TOLD]:
             told = await self._notes.derive(call, "digest", paths=[node.path for node in living(nodes)][:_SHOWN])
             if not told or not isinstance(summary := told[0].get("digest"), str):
@@ -171,7 +171,7 @@ def living(nodes: Iterable[Node]) -> list[Node]:
 
 
 def refuse_dead(nodes: Iterable[Node]) -> None:
-    """That none of these was merged before.
+    """Check that none of these was merged before.
 
     Raises:
         GatewayError: conflict.
@@ -187,7 +187,7 @@ def digest_path(cluster_id: str) -> str:
 
 
 def merging(nodes: Sequence[Node], summary: str, feeling: str | None) -> Change:
-    """One node of several: all that they say of who and when, and the summary."""
+    """One node made of several: all of their actors and days, and the summary."""
 
     def change(before: Note | None) -> Draft | None:
         if before is not None:
@@ -208,7 +208,7 @@ def merging(nodes: Sequence[Node], summary: str, feeling: str | None) -> Change:
 
 
 def kill(before: Note | None) -> Draft | None:
-    """A node that is dead: all that was there stays."""
+    """A node marked as dead. Its other fields stay."""
     if before is None or before.text("dead") == "true":
         return None
     fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": "true"}
@@ -216,7 +216,7 @@ def kill(before: Note | None) -> Draft | None:
 
 
 def revive(before: Note | None) -> Draft | None:
-    """A node that is dead no more: all else stays, also what was merged from it."""
+    """A node that is no longer dead. Its other fields stay, and so does the node that was merged from it."""
     if before is None or not node_of("", before).dead:
         return None
     fields = {"digest": before.text("digest") or names.checksum(before.content), "dead": None}
@@ -224,8 +224,8 @@ def revive(before: Note | None) -> Draft | None:
 
 
 def digesting(cluster: Cluster, nodes: Sequence[Node], summary: str = "") -> Change:
-    """What a cluster is about, unless a person has written that; and which of its nodes are dead."""
-    # Not by when they were written: a patrol that was cut off and run again writes the same digest.
+    """The digest of a cluster, with its dead nodes. The text of a person is not replaced."""
+    # Not sorted by time of writing, so that a patrol that broke off and runs again writes the same digest.
     live = sorted(living(nodes), key=lambda node: node.id)
     live.sort(key=lambda node: (node.importance, max(node.when, default="")), reverse=True)
     theme = _theme(cluster.id, live)
@@ -244,17 +244,17 @@ def digesting(cluster: Cluster, nodes: Sequence[Node], summary: str = "") -> Cha
 
 
 def _marked(digest: Note, dead: str | None) -> Draft | None:
-    """A digest that a person wrote, as it is, with which nodes are dead; none where it has no front matter of ours."""
+    """A digest of a person, with the dead nodes brought up to date; None if it has no front matter of ours."""
     if not digest.text("digest") or digest.text("dead_nodes") == dead:
         return None
     title = digest.title or names.title_of(digest.content)
-    # The checksum of what was written by rule stays: by that it is known as edited.
+    # The checksum of the text by rule stays, because it shows that the text was edited.
     kept = {"digest": digest.text("digest"), "description": digest.text("description") or title}
     return draft_note(title, digest.content, {**kept, "dead_nodes": dead}, digest)
 
 
 def _theme(cluster_id: str, nodes: Iterable[Node]) -> str:
-    """The theme a cluster is named by; none where a person has made it."""
+    """The theme that a cluster is named after; None if a person made the cluster."""
     found = (paths.theme_of(node.themes) for node in nodes if paths.cluster_of(node.themes) == cluster_id)
     return next(found, paths.GENERAL if cluster_id == paths.cluster_of(()) else "")
 

@@ -1,6 +1,6 @@
-"""The patrol: what was said becomes scenes, scenes become nodes, dead nodes come back, and the platform tidies up.
+"""The patrol: messages become scenes, scenes become nodes, dead nodes come back, and the platform tidies up.
 
-It goes on wherever one before it was cut off: names are derived, and a scene is there until its node is.
+It continues where an earlier one broke off: names are derived, and a scene stays until its node exists.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,9 +28,9 @@ from gateway.surfaces.being.schema import Message, Scene
 
 log = structlog.get_logger()
 
-# So many scenes become nodes in one patrol; the others in the next.
+# How many scenes become nodes in one patrol; the others follow in the next.
 MOST: Final = 200
-# What a platform refuses for what it is: it would refuse it again.
+# With these codes, a platform would refuse the same messages again.
 _REFUSED: Final = frozenset({"not_implemented", "validation_error", "payload_too_large", "conflict", "forbidden"})
 
 
@@ -43,7 +43,7 @@ class Patrol:
 
     async def run(self, call: Call, messages: Sequence[Message] = (), marker: str | None = None) -> JsonObject:
         fresh = await self._history.fresh(call, messages, marker)
-        # Before they are kept: once they are, they count as seen.
+        # Before the messages are kept, because then they count as seen.
         await self._extract(call, fresh)
         exchanges = exchanges_of(fresh.said)
         scenes = await self._scenes.record(call, await self._scenes_of(call, exchanges[-MOST_SCENES:]))
@@ -56,7 +56,7 @@ class Patrol:
         return {**done, **{name: count for name, count in more.items() if count}}
 
     async def _extract(self, call: Call, fresh: Fresh) -> None:
-        """Let the platform look for memories in what was said, where it can."""
+        """Let the platform extract memories from the messages, if it can."""
         said = [{"role": one.role, "content": one.content.replace("\0", "")} for one in fresh.said]
         if not said:
             return
@@ -68,24 +68,24 @@ class Patrol:
             log.info("patrol.skipped", step="extract", code=error.code)
 
     async def _scenes_of(self, call: Call, exchanges: Sequence[Exchange]) -> dict[str, Scene]:
-        """What happened in what was said, by their ids: as the platform's model tells it, or one for each exchange."""
+        """The scenes of the messages, by their ids: from the platform's model, or one for each exchange."""
         told = await self._notes.derive(call, "scenes", messages=messages_of(exchanges)) if exchanges else []
-        # A model that finds nothing worth telling says so by an empty list.
+        # An empty list of a model means that it found no scene.
         if told and told[0].get("scenes") == []:
             return {}
         return (told and scenes_in(told[0], exchanges)) or dict(map(scene_of, exchanges))
 
     async def _settle(self, call: Call) -> tuple[int, int]:
-        """Make nodes of scenes, the oldest first. How many are new, and how many scenes are left."""
+        """Make nodes from scenes, the oldest first. Returns how many are new, and how many scenes are left."""
         waiting = (await self._scenes.waiting(call))[::-1]
         told = await self._notes.read_all(call, (entry.path for entry in waiting[:MOST]))
         made = await in_parallel([self._making(call, path, scene) for path, scene in told])
         clusters = sorted({paths.cluster_of(node_of(path, scene).themes) for path, scene in told})
         digested = [await self._nodes.digest(call, cluster) for cluster in clusters]
-        # What one memory is about it says itself.
+        # A cluster with one living node needs no digest of a model.
         if several := [(cluster, nodes) for cluster, nodes in digested if len(living(nodes)) > 1]:
             self._notes.later(call, "digests", partial(self._nodes.tell_digests, digested=several))
-        # Last of all: as long as a scene is there, the next patrol does for it what this one could not.
+        # The scene is moved last: as long as it is there, the next patrol can finish what this one could not.
         await in_parallel([self._putting_away(call, path) for path, _scene in told])
         return sum(made), len(waiting[MOST:])
 
@@ -104,7 +104,7 @@ class Patrol:
         return lambda: self._notes.move(call, path, paths.aside(path, "_done"))
 
     async def _consolidate(self, call: Call) -> None:
-        """Let the platform tidy up, where it can and the caller may. What it does is extra: nothing fails with it."""
+        """Let the platform tidy up, if it can and the caller may. If this fails, the patrol does not fail."""
         if scopes.ADMIN not in call.caller.principal.scopes:
             return
         try:
@@ -114,7 +114,7 @@ class Patrol:
 
 
 def settling(scene: Note) -> Change:
-    """A node from a scene, with all that others have written on it; a node that is there stays as it is."""
+    """A node from a scene, with all fields that others added to it. A node that exists stays as it is."""
 
     def change(before: Note | None) -> Draft | None:
         if before is not None:

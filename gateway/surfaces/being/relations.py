@@ -1,4 +1,4 @@
-"""Whom and what a being knows: one note for each entity, by the kind of it."""
+"""The relations of a being: one note for each entity, in a folder for each kind."""
 
 from gateway.brain.notebook import Notebook, draft_note
 from gateway.operations import names

@@ -1,4 +1,4 @@
-"""Scenes that were told and wait for a patrol, and notes that stay as they are."""
+"""Scenes that wait for a patrol, and notes that stay as they are."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -22,20 +22,20 @@ class Scenes:
         return await self._notes.entries(call, paths.SCENES)
 
     async def record(self, call: Call, scenes: Mapping[str, Scene]) -> int:
-        """Keep scenes by their ids; the same one again is the same. How many are new."""
+        """Keep scenes by their ids, so that none is kept twice. Returns how many are new."""
         return sum(await in_parallel([self._recording(call, one, scene) for one, scene in scenes.items()]))
 
     async def jot(self, call: Call, notes: Sequence[str]) -> list[str]:
         return await in_parallel([self._jotting(call, note) for note in notes])
 
     async def forget(self, call: Call, ids: Sequence[str]) -> dict[str, bool]:
-        """Take scenes away, and say of each whether there was one."""
+        """Remove scenes, and return for each whether it existed."""
         done = await in_parallel([self._forgetting(call, one) for one in ids])
         return dict(zip(ids, done, strict=True))
 
     def _recording(self, call: Call, one: str, scene: Scene) -> Callable[[], Awaitable[bool]]:
         async def recorded() -> bool:
-            # A scene that has become a node is not told anew by a call that is sent again.
+            # If a scene has become a node, a repeated call does not add it again.
             if await self._notes.read(call, paths.node_path(paths.cluster_of(scene.themes or ()), one)) is not None:
                 return False
             return (await self._notes.keep(call, scene_path(one), recording(scene), stored=scene.action))[1]

@@ -37,7 +37,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH), A
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_not_blank)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_not_blank)]
 Names = Annotated[list[Name], Field(max_length=_LIST)]
-# The pattern is for clients alone: it would be refused in words of its own, and not every match is a date.
+# The pattern is only for clients: our own check has its own message, and not every match is a date.
 Day = Annotated[str, AfterValidator(_date), Field(json_schema_extra={"pattern": _DAY})]
 Days = Annotated[list[Day], Field(max_length=_LIST)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -177,18 +177,18 @@ class UpdateRelationInput(Input):
 
 
 class Message(BaseModel):
-    """One that was said. Clients send more with it, and some of what they send is empty."""
+    """One message. Clients send more fields with it, and some fields are empty."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     role: Annotated[str, StringConstraints(min_length=1, max_length=64)]
     content: Annotated[str, StringConstraints(max_length=1_000_000)]
-    # Some clients say when. Others send numbers, or anything: that is no reason to refuse them.
+    # Some clients send a time. Others send numbers or other values, which is no reason to refuse a message.
     said_at: Annotated[SkipJsonSchema[Any], Field(validation_alias=AliasChoices("timestamp", "created_at"))] = None
 
     @property
     def day(self) -> str | None:
-        """The day on which it was said, in UTC, if the client tells that in the words of ISO 8601."""
+        """The day of the message, in UTC, if the client sends it as ISO 8601."""
         try:
             moment = datetime.fromisoformat(self.said_at if isinstance(self.said_at, str) else "")
             return (moment.astimezone(UTC) if moment.tzinfo else moment).date().isoformat()

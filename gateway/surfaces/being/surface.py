@@ -25,13 +25,13 @@ from gateway.surfaces.being.targets import Targets
 from gateway.surfaces.being.time import told
 
 _RECALLED: Final = 3
-# More of a message than this makes no search better.
+# A longer query makes no search better.
 _SEARCHED: Final = 2_000
 _PATROL_AT: Final = 10
 
 
 class Being(Surface):
-    """Translates what a persona remembers to notes."""
+    """Translates the memories of a persona to notes."""
 
     name = "being"
     brain_parameter = "being_id"
@@ -53,7 +53,7 @@ class Being(Surface):
     async def recall(self, args: schema.RecallInput, call: Call) -> Result:
         nodes, _by_meaning = await self._nodes.find(call, args.user_message[:_SEARCHED], _RECALLED)
         self._notes.hit(call, [node.path for node in nodes])
-        # As fragments: their order says nothing.
+        # In random order, because these are fragments and their order has no meaning.
         return Result(text.recalled(random.sample(nodes, len(nodes))))
 
     @tool(schema.GET_CONTEXT, Use("list_notes"))

@@ -14,14 +14,14 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.being import names as paths
 from gateway.surfaces.being.schema import UpdateMemoryInput
 
-# So many entries of a target are read for one call, the newest ones.
+# How many entries of a target are read for one call, the newest ones.
 _READ: Final = 100
 _NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an entry is, or would be."""
+    """The path of an entry, whether it exists or not."""
 
     path: str
     key: str | None
@@ -56,7 +56,7 @@ class Targets:
         return await self._keep(call, place, args, appending(args, place))
 
     async def update(self, call: Call, args: UpdateMemoryInput) -> JsonObject:
-        """The entry anew: the one with the key, or the only one there is."""
+        """Replace an entry: the one with the key, or the only one."""
         place = await self._only(call, args) if _key(args) is None else await self._place(call, args)
         return await self._keep(call, place, args, updating(args, place))
 
@@ -95,7 +95,7 @@ class Targets:
 
 
 async def remove(notes: Notebook, call: Call, path: str) -> bool:
-    """Put a note where no tool finds it. One that was put there before, by this very call perhaps, is removed too."""
+    """Move a note to where no tool finds it. Returns whether it is there, also if an earlier call moved it."""
     note = await notes.read(call, path)
     if note is not None:
         return await notes.move(call, path, paths.aside(path, "_deleted", note))
@@ -112,12 +112,12 @@ def path_of(target: str, key: str) -> str:
 
 
 def entry_id(args: UpdateMemoryInput) -> str:
-    """What an entry without a key is called: the same one always the same."""
+    """The name of an entry without a key. It follows from the content."""
     return paths.derived_id("entry", args.target, args.content, args.location, args.to)
 
 
 def entry_of(path: str, note: Note) -> JsonObject:
-    """An entry as it is shown. One that a person wrote, or edited, lacks nothing either."""
+    """An entry as it is shown. Fields that are missing because a person wrote it get defaults."""
     known = {"location": note.text("location"), "to": note.text("to")}
     times = {"created_at": note.created, "updated_at": note.text("modified")}
     return {
@@ -149,12 +149,13 @@ def updating(args: UpdateMemoryInput, place: Place) -> Change:
 
 
 def _entry(args: UpdateMemoryInput, place: Place, content: str, before: Note | None) -> Draft | None:
-    """The entry with this content; none where that is what is there. What is replaced is kept aside."""
+    """The entry with this content; None if it has it already. The old version is kept aside."""
     told = {"location": paths.one_line(args.location) or None, "to": paths.one_line(args.to) or None}
     said = {name: value for name, value in told.items() if value is not None}
     if before is not None and before.content.strip() == content.strip() and _tells(before, said):
         return None
-    # One that goes by its content has no key; one that a person made, or copied, goes by its file's name.
+    # An entry that is named after its content has no key; the key of one that a person made or copied is the file's
+    # name.
     key = place.key
     if before is not None:
         own = paths.key_of(place.path, before)
@@ -175,7 +176,7 @@ def _tells(note: Note, said: Mapping[str, str]) -> bool:
 
 
 def _key(args: UpdateMemoryInput) -> str | None:
-    """The key of an entry, as it is written down; on the map, a place is its own."""
+    """The key of an entry as it is stored; on the map, the key of a place is the place."""
     return paths.one_line(args.key if args.key is not None else args.location) or None
 
 
@@ -190,5 +191,5 @@ def _by_key(target: str, key: str, listed: list[Entry]) -> Place:
 
 
 def _ends_with(content: str, added: str) -> bool:
-    """Whether this was added last: the same call again adds nothing, but what was said long ago may be said again."""
+    """Whether this text was added last: then a repeated call adds nothing. An older text may be added again."""
     return f"\n\n{content.strip()}".endswith(f"\n\n{added}")

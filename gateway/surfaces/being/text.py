@@ -28,7 +28,7 @@ def as_json(answer: JsonObject) -> str:
 def recalled(nodes: Sequence[Node]) -> str:
     if not nodes:
         return "No related memories were found."
-    # What is remembered must not end the block it stands in.
+    # A memory must not end the block that it is shown in.
     lines = (_CLOSING.sub("&lt;", f"- {scene_line(node)}") for node in nodes)
     return "\n".join(["<recalled_memories>", *lines, "</recalled_memories>"])
 
@@ -93,7 +93,7 @@ def merged(new_id: str, ids: Sequence[str]) -> str:
 
 
 def digest(theme: str, nodes: Sequence[Node], total: int, is_part: bool, summary: str = "") -> str:
-    """What a cluster is about, from its nodes."""
+    """The digest of a cluster, from its nodes."""
     days = sorted(day for one in nodes for day in one.when)
     span = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
     more = " or more" if is_part else ""
@@ -124,7 +124,7 @@ def failed(error: GatewayError, request_id: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """What a caller sent, said back: short, and on one line."""
+    """A caller's own words for a message: short, and on one line."""
     return "".join(c if c.isprintable() else "?" for c in name[:64])
 
 
@@ -138,7 +138,7 @@ def _section(heading: str, entries: Iterable[tuple[str, Note]], left_out: int) -
 
 
 def _entry(path: str, note: Note) -> str:
-    """An entry on a line, or where it has several, under a heading of its own."""
+    """An entry on one line, or, if it has several lines, under a heading of its own."""
     content, label = note.content.strip()[:_ENTRY], _label(path, note)
     if "\n" not in content:
         return "- " + ": ".join(part for part in (label, content) if part)

@@ -17,7 +17,7 @@ from gateway.surfaces.chat import text as text
 # Several hits may be parts of one note.
 _HITS: Final = 40
 _NOTES: Final = 20
-# The id of a session may have these two, and stands in the path of what was said in it.
+# The id of a session may have these two signs, and is part of the paths of its messages.
 _OF_SESSIONS: Final = re.compile("%3a|%40", re.IGNORECASE)
 
 
@@ -62,5 +62,5 @@ class Chat(Surface):
 
 
 def is_note(path: str) -> bool:
-    """Whether a path may be asked for: it stays where it is put, and is of nothing that is kept beside notes."""
+    """Whether a caller may read a path: it leads nowhere else, and is not that of a file kept beside notes."""
     return names.is_plain_path(_OF_SESSIONS.sub("", path))

@@ -10,7 +10,7 @@ from gateway.mcp.bounds import RESULT_LENGTH, cut
 from gateway.mcp.shown import line, visible
 from gateway.operations.table import JsonObject
 
-# A note stands in its result twice: in the text, and as data.
+# A note is in its result twice: in the text, and as data.
 _NOTE_LENGTH = RESULT_LENGTH // 2
 
 
@@ -24,7 +24,7 @@ def hit(brain: str, path: str, title: object) -> JsonObject:
 
 
 def document(brain: str, read: Document) -> JsonObject:
-    """A note as a model is shown it: nothing in it is invisible to a person."""
+    """A note as a model gets it, without characters that are invisible to a person."""
     whole = read.note.content
     known = {
         "brain": brain,
@@ -40,7 +40,7 @@ def document(brain: str, read: Document) -> JsonObject:
 
 
 def address(brain: str, path: str) -> str:
-    """What a note is cited by: ChatGPT makes no citation of a result that has no URL."""
+    """The URL of a note: ChatGPT makes no citation of a result without a URL."""
     return f"brains://{quote(brain, safe='')}/{quote(path)}"
 
 

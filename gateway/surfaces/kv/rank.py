@@ -9,7 +9,7 @@ from gateway.operations.coverage import Query
 from gateway.operations.ranking import likeness, meaning_of, places
 from gateway.operations.table import JsonObject
 
-# What each part weighs where there are all of them; without one of the first two the other has the weight of both.
+# The weights of the parts. If one of the first two is missing, the other has the weight of both.
 WEIGHTS: Final = {"semantic": 0.5, "keyword": 0.25, "importance": 0.15, "timeDecay": 0.1}
 HALF_LIFE_DAYS: Final = 30.0
 _DAY: Final = 86_400_000
@@ -55,9 +55,9 @@ class Ranker:
     def _relevance(
         self, hit: JsonObject, place: int, text: str, weights: Mapping[str, float]
     ) -> tuple[float, dict[str, float]]:
-        """How well a hit answers the query, and what that is made of."""
+        """How well a hit answers the query, and the parts of that score."""
         covered, meaning = self.query.covered_by(text), meaning_of(hit)
-        # What was found by its meaning need not have any of the words.
+        # A hit that was found by its meaning need not have any of the words.
         by_words = likeness(covered, place) if covered or meaning is None else 0.0
         parts = {"semantic": meaning or 0.0, "keyword": by_words}
         relevance = sum(weight * parts[part] for part, weight in weights.items()) / sum(weights.values())
@@ -67,7 +67,7 @@ class Ranker:
         relevance, parts = self._relevance(hit, place, _text(memory), weights)
         age = max(time.time() * 1000 - memory["updated_at"], 0) / _DAY
         parts |= {"importance": min(memory["importance"] / 10, 1.0), "timeDecay": 0.5 ** (age / HALF_LIFE_DAYS)}
-        # Importance and age raise what is relevant, and make nothing relevant that is not.
+        # Importance and age raise the score of a relevant hit, but do not make a hit relevant.
         raised = sum(WEIGHTS[part] * (parts[part] if part not in _OF_RELEVANCE else 1.0) for part in WEIGHTS)
         shown = {part: round(value, 4) for part, value in parts.items()}
         kept = {key: memory[key] for key in ("key", "value", "namespace", "tags", "importance")}

@@ -24,7 +24,7 @@ from gateway.surfaces.kv.rank import Ranker
 
 TREE = "memory/global/kv"
 _DEFAULT_IMPORTANCE = 5
-# What a note says that was deleted or replaced, in the words of the contract.
+# The fields of a note that was deleted or replaced, in the words of the contract.
 _DELETED, _LATEST = "deletedAt", "isLatestVersion"
 _STAMPS = (_DELETED, _LATEST)
 
@@ -84,9 +84,10 @@ class Kv(Surface):
         return Result(told, {"results": results, **more(left_out)}, full=self.full_text(text.whole(results)))
 
     async def _find(self, args: schema.SearchInput, call: Call) -> tuple[list[JsonObject], str]:
-        """The best memories of a namespace, and what to say of those that were not looked at."""
+        """The best memories of a namespace, and a sentence about those that were not looked at."""
         looked = _Looked(Ranker(Query(args.query), args.mode))
-        # Of a note there may be several hits, and some may be filtered out. More only if that could change anything.
+        # A note may have several hits, and some may be filtered out. More are read only if they could change the
+        # result.
         few = min(2 * args.limit + 10, MOST_FOUND)
         is_enough = await self._look_at_hits(args, call, few, looked)
         if not is_enough and few < MOST_FOUND:
@@ -95,7 +96,7 @@ class Kv(Surface):
         return looked.results()[: args.limit], unread
 
     async def _look_at_hits(self, args: schema.SearchInput, call: Call, wanted: int, looked: _Looked) -> bool:
-        """Read what the platform finds. Returns whether nothing better can be behind it."""
+        """Read the hits of the platform. Returns whether no better memory can come after them."""
         hits, is_full = await self._notes.search(call, args.query, folder_of(args.namespace), wanted)
         new = [hit["path"] for hit in hits if hit["path"] not in looked.seen]
         looked.memories |= await self._read(call, new, args.tags)
@@ -104,7 +105,7 @@ class Kv(Surface):
         return not is_full or not looked.ranker.may_be_beaten(hits, looked.results(), args.limit)
 
     async def _look_at_others(self, args: schema.SearchInput, call: Call, looked: _Looked) -> str:
-        """Read other notes too if tags are wanted: any may have them. Returns what to say of those not read."""
+        """Read other notes too if tags are wanted, as any may have them. Returns a sentence about those not read."""
         if not args.tags:
             return text.MORE_FOUND
         try:
@@ -128,7 +129,7 @@ class Kv(Surface):
         return {path: memory_of(entries[path], note) for path, note in live.items()}
 
     async def _read_dates(self, call: Call, notes: Mapping[str, Note]) -> dict[str, Entry]:
-        """The notes as a listing has them: of one that does not say when it was written, the platform is asked."""
+        """The notes as a listing has them. If a note does not say when it was written, the platform is asked."""
         undated = [path for path, note in notes.items() if not is_dated(note)]
         asked = await in_parallel([partial(self._notes.entry, call, path) for path in undated])
         return {path: Entry(path) for path in notes} | {entry.path: entry for entry in asked}
@@ -164,7 +165,8 @@ class Kv(Surface):
             return moved
         folder, _, name = path.rpartition("/")
         stem = name.removesuffix(".md")
-        # Deleted before, by this very call perhaps: it is there under a name that ends with a hash of what it held.
+        # It was deleted before, perhaps by this very call: then a file is there whose name ends with a hash of its
+        # content.
         gone = await self._notes.entries(call, f"{folder}/_deleted", ending=".txt")
         last = next((entry.path for entry in gone if entry.name.rpartition("-")[0] == stem), None)
         if last is not None:
@@ -197,7 +199,7 @@ def stamp_deleted(note: Note | None) -> Draft | None:
 
 
 def stamp(note: Note, stamps: JsonObject) -> bytes:
-    """A note as it is, with what became of it."""
+    """A note with the stamps of its deletion or replacement."""
     return write(note.content, {"digest": note.text("digest"), **stamps}, note)
 
 
@@ -210,7 +212,7 @@ def memory_id(namespace: str, key: str) -> str:
 
 
 def putting(args: schema.PutInput, path: str) -> Change:
-    """The change that a put makes: none, where this is what is there."""
+    """The change that a put makes; none if the note has this value already."""
     tags = list(dict.fromkeys(args.tags or ()))
     digest = names.digest([args.value, sorted(tags), args.importance, args.expires_in_days])
 
@@ -228,7 +230,7 @@ def putting(args: schema.PutInput, path: str) -> Change:
             "expires": _expiry(args.expires_in_days),
             "version": f"{version + 1:g}",
         }
-        # What a note that was deleted and renamed back says of that is over.
+        # If a note was deleted and renamed back, the stamps of its deletion no longer hold.
         fields |= dict.fromkeys(_STAMPS)
         kept = {} if before is None else {version_path(path, version, before): stamp(before, {_LATEST: False})}
         return draft_note(f"{args.namespace}/{args.key}", args.value, fields, live, aside=kept)
@@ -237,13 +239,13 @@ def putting(args: schema.PutInput, path: str) -> Change:
 
 
 def version_path(path: str, version: float, note: Note) -> str:
-    """Where a value goes that is replaced. The hash keeps apart what had the same number in another life of the key."""
+    """The path for a replaced value. The hash is for values with the same number from before the key was deleted."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/_versions/{name.removesuffix('.md')}-{version:g}-{names.checksum(note.content)[:12]}.txt"
 
 
 def memory_of(entry: Entry, note: Note) -> JsonObject:
-    """A note as its surface shows it. One that a person wrote, or edited, lacks nothing either."""
+    """A note as its surface shows it. Fields that are missing because a person wrote it get defaults."""
     namespace, key = place_of(entry.path, note)
     created = milliseconds(note.created) or entry.changed
     return {
@@ -258,7 +260,7 @@ def memory_of(entry: Entry, note: Note) -> JsonObject:
 
 
 def place_of(path: str, note: Note) -> tuple[str, str]:
-    """Namespace and key of a note: as it says, if it is there; a copy of it says what is not so."""
+    """Namespace and key of a note: from its front matter if they fit its path, as a copy has those of the original."""
     said = note.text("namespace") or "", note.text("key") or ""
     if path_of(*said) == path:
         return said
@@ -268,7 +270,7 @@ def place_of(path: str, note: Note) -> tuple[str, str]:
 
 
 def is_memory(path: str, note: Note) -> bool:
-    """Whether `get` would find it too: not what lies elsewhere in the tree, or has a name that no key has."""
+    """Whether `get` would find it too: it is at the right place in the tree, and its name can be a key."""
     namespace, key = place_of(path, note)
     return note.is_live and names.is_word(namespace) and names.is_word(key) and path_of(namespace, key) == path
 

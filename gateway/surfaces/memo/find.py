@@ -12,7 +12,7 @@ from gateway.operations.ranking import likeness, meaning_of, places, tells_words
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import as_memo
 
-# So many of the newest memos are looked through where one search cannot hold as many as are wanted.
+# How many of the newest memos are looked through if one search cannot return as many as are wanted.
 _LOOKED_THROUGH: Final = 100
 
 
@@ -27,7 +27,7 @@ class Found:
 
 
 async def find(notes: Notebook, call: Call, folder: str, text: str, limit: int) -> list[Found]:
-    """The memos of a folder that answer a query best, best first, and of equals the newest."""
+    """The memos of a folder that answer a query best, best first; among equals, the newest first."""
     query = Query(text)
     hits, is_full = await _hits(notes, call, folder, text, limit)
     near = in_reach(query, hits, limit)
@@ -69,12 +69,12 @@ class Near:
 
 
 def words_of(note: Note) -> tuple[str, ...]:
-    """All that a memo may be found by."""
+    """All texts of a memo by which it may be found."""
     return note.content, " ".join(note.tag_list), note.text("metadata") or ""
 
 
 def in_reach(query: Query, hits: Sequence[JsonObject], limit: int) -> dict[str, Near]:
-    """Those that may be among the first once they are read: of equals at the edge, only their age decides."""
+    """The memos that may be among the first after they are read: of equals at the edge, only their age decides."""
     near = [
         Near(str(hit["path"]), str(hit.get("content") or ""), place, meaning_of(hit), tells_words(hit))
         for hit, place in zip(hits, places(hits), strict=True)
@@ -99,7 +99,7 @@ async def _looked_through(
 
 
 async def _read_dates(notes: Notebook, call: Call, folder: str, memos: Sequence[Found]) -> list[Found]:
-    """When each was recorded; of one that does not say, when it was changed."""
+    """When each was recorded or, if it does not say, when it was changed."""
     said = {memo.path: milliseconds(memo.note.created) for memo in memos}
     if any(moment is None for moment in said.values()):
         changed = {entry.path: entry.changed for entry in await notes.entries(call, folder)}

@@ -8,14 +8,14 @@ from typing import Final
 from gateway.operations.notes import Note, understood
 from gateway.operations.table import JsonObject, JsonValue
 
-# What no platform takes for a separator, a quote or a list where it keeps tags.
+# Characters in tags that no platform takes for a separator, a quote or a list.
 _WORD: Final = re.compile(r"[\w./@+-]+")
 _TAG_LENGTH: Final = 64
 _TAGS_LENGTH: Final = 4_000
 
 
 def one_line(metadata: JsonObject) -> str:
-    """As JSON on one line, with nothing in it that is written in another way where quotes are put or taken.
+    """As JSON on one line, without characters that change if a platform adds or removes quotes.
 
     Raises:
         ValueError, RecursionError: it cannot be said in JSON.
@@ -24,7 +24,7 @@ def one_line(metadata: JsonObject) -> str:
 
 
 def as_json(metadata: JsonObject) -> str:
-    """Never longer than the line that is made of it, and soon there.
+    """Metadata as JSON: never longer than the line that is made from it, and made faster.
 
     Raises:
         ValueError, RecursionError: it cannot be said in JSON.
@@ -39,7 +39,7 @@ def _escaped(character: str) -> str:
 
 
 def as_memo(note: Note) -> Note:
-    """A note that a person wrote with front matter of their own, by what that says of a memo."""
+    """A note that a person wrote, with the fields of a memo from their own front matter."""
     return understood(note, lambda own: bool(own.text("episode_type") or own.tag_list))
 
 
@@ -65,7 +65,7 @@ def tags_in(metadata: JsonObject) -> list[str]:
 
 
 def search_tags(metadata: JsonObject) -> list[str]:
-    """What else metadata say, as further tags: platforms index those, and no other field of ours."""
+    """The other metadata as further tags, because platforms index tags and no other field of ours."""
     rest = {name: value for name, value in metadata.items() if name != "tags" or not tags_in(metadata)}
     said = dict.fromkeys(tag for text in _said(rest) for tag in _tags(text))
     tags, left = [], _TAGS_LENGTH
@@ -78,7 +78,7 @@ def search_tags(metadata: JsonObject) -> list[str]:
 
 
 def shown_tags(note: Note) -> list[str]:
-    """The tags of a memo without those that only repeat what its metadata say."""
+    """The tags of a memo without those that were made from its metadata."""
     metadata = metadata_of(note)
     own = set(search_tags(metadata)) - set(tags_in(metadata))
     return [tag for tag in note.tag_list if tag not in own]

@@ -1,4 +1,4 @@
-"""After a memo is recorded: what kind of episode it is, and whom and what it names, by the platform's model."""
+"""After a memo is recorded, the platform's model finds its type of episode and the entities that it names."""
 
 import re
 from typing import Final
@@ -17,7 +17,7 @@ _ENTITY_LENGTH: Final = 128
 
 
 async def sort(notes: Notebook, path: str, call: Call) -> None:
-    """Note in a memo what a model says of it. Where there is none it stays as it is, until it is recorded again."""
+    """Add to a memo what the model finds. Without a model it stays as it is, until it is recorded again."""
     told = await notes.derive(call, "classify_episode", paths=[path])
     if not told:
         return
@@ -41,7 +41,7 @@ def entities_of(result: JsonObject) -> list[str]:
 
 
 def sorting(episode_type: str, entities: list[str]) -> Change:
-    """The change that sorting makes. What a person has made of the type stays."""
+    """The change that sorting makes. If a person has changed the type, it stays."""
 
     def change(before: Note | None) -> Draft | None:
         if before is None or before.text("sorted"):

@@ -24,7 +24,7 @@ from gateway.surfaces.memo import text as text
 from gateway.surfaces.memo.find import Found, find
 from gateway.surfaces.memo.sorting import UNSORTED, sort
 
-# Under which memos have their ids. It must never change: a memo that is recorded again has the same id.
+# The namespace of the ids of memos. It must never change, because a memo that is recorded again has the same id.
 _IDS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "brains-gateway:memo")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -69,7 +69,7 @@ class Memo(Surface):
         return Result(text.recorded(memo_id))
 
     async def _platform_memos(self, call: Call, chain: str, args: JsonObject, stored: str = "") -> JsonObject | None:
-        """What a platform answers that keeps memos itself; None where they are notes."""
+        """The answer of a platform that keeps memos itself; None if memos are notes."""
         project = self._project(call)
         try:
             return await self._brain.memos(call, chain, args, stored=stored)
@@ -103,7 +103,7 @@ def id_of(project: str, args: schema.RecordInput) -> str:
 
 
 def recording(args: schema.RecordInput, path: str, author: str) -> Change:
-    """The change that a record makes: none, where that memo is there, whatever was made of its fields since."""
+    """The change that a record makes; none if the memo is there, even if its fields were changed since."""
     said = args.metadata or {}
     digest = names.digest([args.content, args.source, said])
     tags = [*metadata.tags_in(said), *metadata.search_tags(said)]
@@ -127,7 +127,7 @@ def recording(args: schema.RecordInput, path: str, author: str) -> Change:
 
 
 def version_path(path: str, note: Note) -> str:
-    """Where a memo goes that somebody else had changed: what they wrote is not lost."""
+    """The path for a memo that somebody has edited, so that their text is not lost."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/_versions/{name.removesuffix('.md')}-{names.digest([note.head, note.content])[:12]}.txt"
 
@@ -137,7 +137,7 @@ def whole(note: Note) -> bytes:
 
 
 def shown(memo: Found) -> JsonObject:
-    """A memo as its surface shows it. One that a person wrote, or edited, lacks nothing either."""
+    """A memo as its surface shows it. Fields that are missing because a person wrote it get defaults."""
     note, stem = memo.note, memo.path.rpartition("/")[2].removesuffix(".md")
     source = note.text("source")
     return {

@@ -23,7 +23,7 @@ _PERHAPS_RECORDED: Final = (
 _SHOWN: Final = 128
 _INDENT: Final = 2
 _MARKS_LENGTH: Final = 200
-# What stands for a field of a memo that is too long to be shown.
+# Shown in place of a field of a memo that is too long.
 _EMPTY: Final[JsonObject] = {
     "id": "",
     "episode_type": "",
@@ -33,7 +33,7 @@ _EMPTY: Final[JsonObject] = {
     "tags": [],
     "extra_metadata": {},
 }
-# Code of ours -> type of the contract; what is not here is an internal error.
+# Code of ours -> type of the contract. All other codes are internal errors.
 TYPES: Final[Mapping[str, str]] = {
     "no_brain": "not_found",
     "not_found": "not_found",
@@ -66,7 +66,7 @@ def recorded(memo_id: str) -> str:
 
 
 def searched(memos: Sequence[JsonObject]) -> str:
-    """All of them, as the contract leaves no room to say that some are missing; where that is too much, cut ones."""
+    """All memos, because the contract has no place to say that some are missing; if they are too long, they are cut."""
     if _fits(memos, RESULT_LENGTH):
         return _as_json(memos)
     return _as_json([_shorten(memo, RESULT_LENGTH // len(memos)) for memo in memos])
@@ -89,13 +89,13 @@ def _shorten(memo: JsonObject, length: int) -> JsonObject:
 
 
 def _cut_to_fit(content: str, room: int) -> str:
-    """So much of a content that it takes no more room as JSON, where some characters take six."""
+    """The part of a content that fits into so much JSON, in which some characters take six."""
     lengths = range(1, min(len(content), room) + 1)
     return cut(content, bisect_right(lengths, room, key=lambda length: len(_as_json(content[:length]))))
 
 
 def _fits(value: Sequence[JsonObject], length: int) -> bool:
-    # Nested deeply it may take a hundred times the room when it is indented, so it is not written to be measured.
+    # Indented JSON that is nested deeply may be a hundred times as long, so it is not written just to be measured.
     return json_length(value, length, indent=_INDENT) <= length and len(_as_json(value)) <= length
 
 
@@ -120,7 +120,7 @@ def invalid(problem: Mapping[str, Any]) -> str:
         name, _, rule = str(problem["msg"]).removeprefix("Value error, ").partition(" ")
         return f"Parameter '{name}' {rule}"
     name = _printable(problem["loc"][0]) if problem["loc"] else "arguments"
-    # What is sent as null counts as left out.
+    # A null counts as left out.
     kind = "missing" if problem["type"] == "string_type" and problem.get("input") is None else problem["type"]
     return _RULES.get(kind, "Parameter '{name}' is not valid").format(name=name, **problem.get("ctx", {}))
 

@@ -1,6 +1,6 @@
-"""What a platform can do, found out without a side effect: every route is tried on a brain that cannot exist.
+"""Finds out what a platform can do, without a side effect: every route is tried on a brain that cannot exist.
 
-A route that is there says that the brain is not; one that is not there answers as any nonsense path does.
+A route that exists says that the brain does not; a route that does not exist answers as any nonsense path does.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _FRESH_SECONDS: Final = 10.0
 _DOUBT_SECONDS: Final = 60.0
 _AT_ONCE: Final = 8
 _BRAINS: Final = "/v1/brains"
-# Answers of a gatekeeper: they say nothing about what is behind the gate.
+# A proxy or a check of tokens may give these answers, so they say nothing about routes.
 _GATEKEEPERS: Final = frozenset({401, 407, 408, 425, 429})
 _TOOK_IT: Final = frozenset({400, 413, 415, 422})
 _NOTHING_THERE: Final = "Nothing at the platform's URL answers as a brains platform does. Check BRAINS_UPSTREAM_URL."
@@ -38,7 +38,7 @@ Prober = Callable[[Call, str, str], Awaitable[Answer]]
 
 
 class Detector:
-    """Finds out once, for everyone who waits, and keeps what it found until it proves wrong."""
+    """Finds out once, for all calls that wait, and keeps the result until it proves wrong."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Detector:
         self._probe = probe
         self._clock = clock
         self._running: asyncio.Future[Verdict] | None = None
-        # Where there is nothing to choose there is nothing to find out: routes are learned on use.
+        # If the dialect is given, there is nothing to find out: routes are learned on use.
         self.known = Verdict(dialects[0], clock=clock) if len(dialects) == 1 else None
 
     async def verdict(self, call: Call) -> Verdict:
-        """What is known, found out first if need be.
+        """What is known of the platform. If necessary, it is found out first.
 
         Raises:
-            GatewayError: the platform cannot be reached, or lets nobody in: nothing is known then.
+            GatewayError: the platform cannot be reached, or refuses the credential: then nothing is known.
         """
         if self.known is not None and self.known.until > self._clock():
             return self.known
@@ -74,7 +74,7 @@ class Detector:
             return self.known
 
     async def examine(self, call: Call) -> Verdict:
-        """What is known once every route was looked at, also of a platform whose dialect was given.
+        """What is known after every route was tried, also of a platform whose dialect was given.
 
         Raises:
             GatewayError: the platform cannot be reached, or lets nobody in.
@@ -83,7 +83,7 @@ class Detector:
         return verdict if verdict.nowhere or len(self._dialects) > 1 else await self._find_out(call)
 
     async def correct(self, call: Call, verdict: Verdict, route: Route) -> Verdict:
-        """What to believe now that a route answered as if it were not there.
+        """What is known of the platform, now that a route answered as if it did not exist.
 
         Raises:
             GatewayError: no_brain, when the route is there after all: then it was the brain that is not.
@@ -102,7 +102,8 @@ class Detector:
             raise GatewayError("no_brain")
         if now is verdict:
             self._lose(now, route)
-        # Seen again, and used in vain: servers that disagree. If the next use is in vain too, it is lost.
+        # Detection finds the route, but using it failed: several servers differ. After the next failure it counts as
+        # absent.
         now.present -= {route.name}
         return now
 
@@ -111,7 +112,7 @@ class Detector:
         self._observer.lacks(len(verdict.absent))
 
     async def _has_brain(self, call: Call, verdict: Verdict) -> bool:
-        """Whether a route that other brains have is there for the brain of this call, as far as can be told."""
+        """Whether a route that other brains have exists for the brain of this call, as far as that can be known."""
         known = next((route for route in _probed_empty([verdict.dialect]) if route.name in verdict.present), None)
         if known is None or call.brain is None:
             return True
@@ -119,17 +120,17 @@ class Detector:
         return fingerprint(*answer) not in verdict.nowhere
 
     def distrust(self) -> None:
-        """The platform went away: what comes back may be another version, or something else."""
+        """Forget what is known: the platform went away, and another version may come back."""
         if self.known is not None and len(self._dialects) > 1:
             self.known.until = 0.0
 
     def doubt(self) -> None:
-        """Something was not as this platform would have it: it may be another one by now. Looked at now and then."""
+        """An answer does not fit this platform, which may be another one by now. Look again, but not too often."""
         if self.known is not None and self._clock() - self.known.since > _DOUBT_SECONDS:
             self.distrust()
 
     async def _find_out(self, call: Call) -> Verdict:
-        """One search for all who wait; it goes on when the one who began it leaves."""
+        """One detection for all calls that wait. It goes on if the call that began it leaves."""
         if self._running is None:
             self._running = asyncio.ensure_future(Round(self._dialects, self._probe, call, self._clock).verdict())
             self._running.add_done_callback(self._end)
@@ -148,7 +149,7 @@ class Detector:
             if len(self._dialects) == 1:
                 self.known.until = float("inf")
         elif self.known is not None:
-            # What was known is all there is; not every call shall ask again.
+            # The old knowledge stays, because not every call should try again.
             self.known.until = self._clock() + _PROVISIONAL_SECONDS
 
 
@@ -181,7 +182,7 @@ class Round:
         return found
 
     async def _on_a_ghost(self, brains: list[JsonObject] | None) -> Verdict | None:
-        """What a brain that cannot exist shows; None when that is not enough, because no route said that it is not."""
+        """What probes with a brain that cannot exist show; None if no route said that this brain does not exist."""
         ghost = f"ghost-{secrets.token_hex(8)}"
         nowhere = await self._nowhere(ghost)
         if self._no_list is not None and {fingerprint(*self._no_list)} == nowhere:
@@ -201,7 +202,7 @@ class Round:
         return None
 
     async def _on_its_own_routes(self, dialect: Dialect, nowhere: frozenset[Fingerprint]) -> Verdict | None:
-        """What the routes of a dialect without brains show, each asked for nothing; None if it is not spoken here."""
+        """What empty requests to the routes of a dialect without brains show; None if it is not spoken here."""
         routes = _probed_empty([dialect])
         try:
             answers = [await self._send(route.method, route.fill({})) for route in routes]
@@ -214,7 +215,7 @@ class Round:
         return None
 
     async def _on_a_brain(self, brains: list[JsonObject] | None) -> Verdict:
-        """What a brain that exists shows, asked for nothing that changes it."""
+        """What requests that change nothing show on a brain that exists."""
         if (brain := self._first_id(brains or [])) is None:
             soon = self._clock() + _PROVISIONAL_SECONDS
             return Verdict(self._dialect(set(), brains), clock=self._clock, until=soon)
@@ -241,7 +242,7 @@ class Round:
         """The brains there are; None where a platform does not list them.
 
         Raises:
-            GatewayError: it lets nobody in, or cannot be reached.
+            GatewayError: it refuses the credential, or cannot be reached.
         """
         response, body = await self._send("GET", _BRAINS)
         if response.status_code in {404, 405, 501}:
@@ -258,12 +259,13 @@ class Round:
         return [item for item in items if isinstance(item, dict)]
 
     async def _nowhere(self, brain: str) -> frozenset[Fingerprint]:
-        """How a path is answered that no route has."""
+        """The answer to a path that no route has."""
         nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
         path = Route("POST", "/v1/brains/{brain}/{nonsense}").fill(nonsense)
         methods = ("POST", "GET") if self._no_list is None else ("POST",)
         answers = await asyncio.gather(*(self._send(method, path) for method in methods))
-        # A list that is not there says how a GET is answered, unless it does so in words of its own.
+        # If the list of brains does not exist, its answer is also that of a missing GET route, unless it has its own
+        # words.
         if self._no_list is not None and fingerprint(*self._no_list) != fingerprint(*answers[0]):
             answers.append(await self._send("GET", path))
         for response, body in answers:
@@ -272,7 +274,7 @@ class Round:
         return frozenset(fingerprint(*answer) for answer in answers)
 
     async def _try_all(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
-        """The answer of each route; the failure where none came."""
+        """The answer of each route, or the failure if none came."""
         distinct = {route.name: route for route in routes if "{brain}" in route.path}
         args = {"brain": brain, "session_id": "ghost"}
         sent = (self._send(route.method, route.fill(args)) for route in distinct.values())
@@ -297,7 +299,7 @@ class Round:
     def _dialect(
         self, there: set[str], brains: list[JsonObject] | None, nowhere: frozenset[Fingerprint] = frozenset()
     ) -> Dialect:
-        """The dialect most of whose own routes are there; when in doubt, the one in which brains are listed."""
+        """The dialect with the largest share of its own routes; when in doubt, the one in which brains are listed."""
         looked_for = {d.name: {route.name for route in _probed(d)} for d in self._dialects}
         shared = set.intersection(*looked_for.values())
 
@@ -311,18 +313,18 @@ class Round:
 
 
 def _probed(dialect: Dialect) -> list[Route]:
-    """The routes that are looked for beforehand; the others are learned on use."""
+    """The routes that are probed; the others are learned on use."""
     return [route for op, route in dialect.routes.items() if op.probe is not Probe.NEVER]
 
 
 def _probed_empty(dialects: Iterable[Dialect]) -> list[Route]:
-    """The routes that may be tried on a brain that exists: with nothing in them, they change nothing."""
-    # In the order of the table: what is most likely to be there is tried first.
+    """The routes that may be tried on a brain that exists, because empty requests to them change nothing."""
+    # In the order of the table, which begins with the routes that most platforms have.
     return [dialect.routes[op] for dialect in dialects for op in Op if op.probe is Probe.EMPTY and op in dialect.routes]
 
 
 def _is_evidence(response: httpx.Response) -> bool:
-    """Whether an answer is the platform's own, about this route: no gatekeeper, no redirect, no failure."""
+    """Whether an answer is the platform's own, about this route: no refused credential, no redirect, no failure."""
     status = response.status_code
     return status not in _GATEKEEPERS and not 300 <= status < 400 and (status < 500 or status == 501)
 
@@ -338,21 +340,21 @@ def _is_absent(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -
 
 
 def _misses_the_brain(answer: Answer | GatewayError) -> bool:
-    """Whether an answer shows how a brain that does not exist is refused; some look at what they are sent first."""
+    """Whether an answer is a refusal of a brain that does not exist; some platforms check the arguments first."""
     return not isinstance(answer, GatewayError) and answer[0].status_code in {403, 404, 410}
 
 
 def _took_it(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> bool:
-    """Whether a route of a brain that exists looked at what it was sent."""
+    """Whether a route of a brain that exists checked the request."""
     if isinstance(answer, GatewayError) or fingerprint(*answer) in nowhere:
         return False
     return answer[0].status_code < 300 or answer[0].status_code in _TOOK_IT
 
 
 def _knows_the_route(answer: Answer, nowhere: frozenset[Fingerprint]) -> bool:
-    """Whether a route looked at what it was sent, or refuses it as MemoAI does: in an `error` that has a `type`.
+    """Whether a route checked the request, or refuses it as MemoAI does: in an `error` that has a `type`.
 
-    Nothing less will do: beside brains there may be anything, and many have a page for what nobody may see.
+    Weaker evidence is not enough: outside of brains there may be any server, and many have a page for refusals.
     """
     response, problem = answer[0], problem_of(*answer)
     if problem is None or fingerprint(*answer) in nowhere:
@@ -363,7 +365,7 @@ def _knows_the_route(answer: Answer, nowhere: frozenset[Fingerprint]) -> bool:
 
 
 def _raise_if_gated(answers: "dict[str, Answer | GatewayError]") -> None:
-    """No route was seen: that is a finding only if they all answered."""
+    """No route was found. That is a result only if all of them answered."""
     for answer in answers.values():
         if isinstance(answer, GatewayError):
             raise answer

@@ -1,4 +1,4 @@
-"""From a platform's refusal to ours: which code, and never the platform's own words."""
+"""Turns a platform's refusal into ours: finds the code, and never uses the platform's own words."""
 
 import math
 import re
@@ -39,18 +39,18 @@ _LISTS = frozenset({Op.LIST_BRAINS, Op.LIST_NAMED_BRAINS})
 _NOT_EVEN_A_LIST = (
     "The platform does not let the gateway list brains: the token is wrong, or may not. Check BRAINS_UPSTREAM_TOKEN."
 )
-# A proxy's words for "I passed it on and heard nothing good": a write may have been made.
+# A proxy says with these that it passed the request on and got no good answer, so a write may have been made.
 _LOST_ON_THE_WAY = frozenset({502, 504})
 READS_A_DOCUMENT = frozenset({Op.STAT_DOCUMENT, Op.READ_DOCUMENT})
 _MISSES_MORE_THAN_A_BRAIN = READS_A_DOCUMENT | {
     Op.LIST_MESSAGES,
     Op.RENAME_DOCUMENT,
     Op.DELETE_DOCUMENT,
-    # Of memos it is the project.
+    # For memos it is the project that is missing.
     Op.FIND_MEMOS,
     Op.RECORD_MEMO,
 }
-# What a platform says that has taken as much from this tenant as it takes.
+# The code of a platform that accepts no more from this tenant.
 _NO_ROOM = frozenset({"quota_exceeded", "insufficient_storage"})
 _FULL = "The platform's disk or quota is full. Nothing was stored. Delete something, or have more room made."
 _QUOTA = "The quota of this brain is used up. Nothing was stored. Delete something, or have the quota raised."
@@ -72,7 +72,7 @@ def problem_of(response: httpx.Response, body: bytes) -> JsonObject | None:
 
 
 def is_own_answer(response: httpx.Response, body: bytes) -> bool:
-    """Whether a platform says in a code that we share what is wrong: then it was asked, and this is its answer."""
+    """Whether a platform says with a code that we share what is wrong: then the request arrived, and was refused."""
     said = (problem_of(response, body) or {}).get("code")
     return isinstance(said, str) and said in _TRUSTED_CODES
 
@@ -119,7 +119,7 @@ def from_refusal(op: Op, response: httpx.Response, problem: JsonObject | None) -
 
 
 def _doubt(op: Op, status: int, failure: GatewayError) -> Doubt | None:
-    """Why a failure may hide that a write was made; None where it does not."""
+    """Why a write may have been made in spite of a failure; None if it was not made."""
     if not op.writes or status < 500 or failure.code in _PLAIN_CODES:
         return None
     if status in _LOST_ON_THE_WAY:

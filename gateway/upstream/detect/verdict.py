@@ -24,10 +24,10 @@ Fingerprint = tuple[int, str, bytes]
 
 
 def fingerprint(response: httpx.Response, body: bytes) -> Fingerprint:
-    """An answer without what differs from one request to the next: equal ones mean the same."""
+    """An answer without the parts that differ from one request to the next, so that answers can be compared."""
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == "text/html":
-        # A proxy's page: it may hold anything, and no route answers so.
+        # This is a proxy's page with any content. No route answers like that.
         return response.status_code, media_type, b""
     url = response.request.url
     blank = body[:_COMPARED_BYTES].replace(b"\\/", b"/")
@@ -39,13 +39,13 @@ def fingerprint(response: httpx.Response, body: bytes) -> Fingerprint:
 
 
 def _unless_id(token: re.Match[bytes]) -> bytes:
-    """Nothing for what may be an id, a number or a time: all have a digit, or are hexadecimal."""
+    """Removes words that may be an id, a number or a time: all have a digit, or are hexadecimal."""
     return b"" if _ID_LIKE.fullmatch(token.group()) else token.group()
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What is not known, or was found absent long ago, is tried on use."""
+    """A route that is not known, or was found absent long ago, is tried on use."""
 
     dialect: Dialect
     present: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Verdict:
         return route
 
     def lose(self, *names: str) -> None:
-        """Remember for a while that these routes are not there: a platform may be upgraded under us."""
+        """Remember for a while that these routes do not exist. Not for ever, because a platform may be upgraded."""
         self.present -= set(names)
         self._absent |= dict.fromkeys(names, self.clock() + ABSENT_SECONDS)
 

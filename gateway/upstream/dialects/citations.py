@@ -14,7 +14,7 @@ _SHARED_WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A quote of a source, and where the answer holds it: 0 to 0 where it does not."""
+    """A quote of a source, and its place in the answer; 0 to 0 if the answer does not contain it."""
 
     quote: str
     start: int = 0
@@ -26,10 +26,10 @@ def find_span(source: str, answer: str) -> Span:
     source, answer = source[:LOOKED_AT], answer[:LOOKED_AT]
     ours, theirs = _words(answer), _words(source)
     said, written = [word.group().lower() for word in ours], [word.group().lower() for word in theirs]
-    # The matcher passes over words that a long source is full of; that also keeps it from quadratic time.
+    # The matcher ignores words that are frequent in a long source, which also keeps it from quadratic time.
     run = SequenceMatcher(None, said, written).find_longest_match()
     first, last = _unbroken(ours[run.a : run.a + run.size], theirs[run.b : run.b + run.size])
-    # A source of one or two words is quoted by them.
+    # The quote of a source of one or two words is these words.
     if last - first >= min(_SHARED_WORDS, len(written)) and last > first:
         quote = source[theirs[run.b + first].start() : theirs[run.b + last - 1].end()]
         return Span(quote, ours[run.a + first].start(), ours[run.a + last - 1].end())
@@ -37,12 +37,12 @@ def find_span(source: str, answer: str) -> Span:
 
 
 def _words(text: str) -> list[re.Match[str]]:
-    """What is too long for a quote is no word."""
+    """Words, without those that are too long for a quote."""
     return [word for word in _WORD.finditer(text) if word.end() - word.start() <= _QUOTE_LENGTH]
 
 
 def _unbroken(ours: list[re.Match[str]], theirs: list[re.Match[str]]) -> tuple[int, int]:
-    """The longest part of a run that fits into a quote, with nothing but the same marks between its words."""
+    """The longest part of a run that fits into a quote, with the same marks between its words in both texts."""
     best, start = (0, 0), 0
     for n, word in enumerate(theirs):
         if n > 0 and _between(ours, n) != _between(theirs, n):
@@ -55,7 +55,7 @@ def _unbroken(ours: list[re.Match[str]], theirs: list[re.Match[str]]) -> tuple[i
 
 
 def _between(words: list[re.Match[str]], n: int) -> str:
-    """What stands before a word and after the last one, without its spaces."""
+    """The signs before each word and after the last one, without spaces."""
     return "".join(words[n].string[words[n - 1].end() : words[n].start()].split())
 
 

@@ -16,10 +16,10 @@ from gateway.upstream.dialects.store import BRAIN, STORE
 
 _ASK_TOP_K: Final = 8
 _PREVIEW_LENGTH: Final = 512
-# Each takes a while to find in the answer, and nobody asks for more sources than this.
+# It takes time to find each source in the answer, and no client asks for more sources than this.
 _CITED_AT_MOST: Final = 100
 _NO_TIME: Final = "0001-"
-# What the makes that index only a part of a brain do index.
+# The folders that are indexed by the makes that index only a part of a brain.
 _INDEXED_TREES: Final = ("memory/global/", "memory/project/", "wiki/", "raw/documents/", "raw/lme/", "raw/.sources/")
 
 _PAGES: Final = (
@@ -52,7 +52,7 @@ def _as_search(args: Args) -> Body:
     body: JsonObject = {"query": args["query"]}
     if args.get("top_k") is not None:
         body["topK"] = args["top_k"]
-    # "all" is no namespace to them: it would find nothing.
+    # Daemons have no namespace "all", so a search in it would find nothing.
     filters = {"scope": args["scope"]} if args.get("scope") not in {None, "all"} else {}
     if args.get("tree"):
         filters["pathPrefix"] = args["tree"]
@@ -64,7 +64,7 @@ def _as_question(args: Args) -> Body:
 
 
 def _as_base64(args: Args) -> Body:
-    """Always with its content: without, the daemon would read that path from its own disk."""
+    """Always sends the content. Without it, the daemon would read that path from its own disk."""
     upload: Upload = args["upload"]
     content = base64.b64encode(upload.body).decode()
     # One make names what it stores by the path, the others by the title.
@@ -96,7 +96,7 @@ def _brains(answer: JsonValue, args: Args) -> JsonObject:
 
 
 def _hits(answer: JsonValue, args: Args) -> JsonObject:
-    """Canonical hits, of the namespace that was asked for: one make answers with notes of others."""
+    """Canonical hits of the wanted namespace, because one make also sends notes of other namespaces."""
     said = snake_keys(answer)
     found = [{**_hit(chunk), "brain_id": chunk.get("brain_id") or args["brain"]} for chunk in objects(said, "chunks")]
     scope = args.get("scope")
@@ -108,7 +108,7 @@ def _hits(answer: JsonValue, args: Args) -> JsonObject:
 
 
 def _hit(chunk: JsonObject) -> JsonObject:
-    """One of them leaves out what is zero or empty."""
+    """Adds fields that are zero or empty, because one make leaves them out."""
     content, path = text(chunk, "text") or "", text(chunk, "path") or text(chunk, "document_id")
     if not path:
         raise GatewayError("upstream_error", "The platform's answer has a result without a path.")
@@ -118,7 +118,7 @@ def _hit(chunk: JsonObject) -> JsonObject:
 
 
 def _by_path(found: JsonObject) -> JsonObject:
-    """A document is known by its path; the id that only some answers give is kept beside it."""
+    """A document's id is its path; the id that only some answers have is kept in another field."""
     path, said = text(found, "path"), text(found, "document_id")
     if path is None or said is None or said == path:
         return {**found, "document_id": path or said}
@@ -151,7 +151,7 @@ def _named(answer: JsonValue, args: Args) -> JsonObject:
 
 
 async def _canonical_frames(frames: Frames) -> Frames:
-    """Their frames as ours."""
+    """Turns the daemon's frames into ours."""
     answer = _Answer()
     async with aclosing(frames) as theirs:
         async for together in theirs:
@@ -164,7 +164,7 @@ async def _canonical_frames(frames: Frames) -> Frames:
                         yield ours
                     raise StreamBroken(error.code, error.message) from error
                 if ours[-1]["type"] == "citation":
-                    # That took a while: others have their turn before the next one.
+                    # This took some time, so other tasks get their turn before the next one.
                     yield ours
                     ours = []
                     await asyncio.sleep(0)
@@ -174,7 +174,7 @@ async def _canonical_frames(frames: Frames) -> Frames:
 
 
 class _Answer:
-    """What was found and said so far. Their citations name a chunk alone: the words both share are found here."""
+    """The sources and the answer so far. A daemon's citation only names a chunk; we find the words that both share."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from gateway.operations.table import Args, JsonObject, JsonValue, Op, Upload
 
-# Those together that came together.
+# Frames that came together are one group.
 Frames = AsyncGenerator[list[JsonObject], None]
 
 
@@ -81,8 +81,8 @@ class Route:
     def fill(self, args: Args) -> str:
         """The path for these arguments, every value quoted as one segment.
 
-        Callers check ids first (`names.check_id`); refusing dot segments here is the second lock,
-        because an HTTP client silently resolves `..` wherever it is let through.
+        Callers check ids first (`names.check_id`). Dot segments are refused here once more,
+        because an HTTP client silently resolves `..`.
         """
         segments = self.path.split("/")
         for place, segment in enumerate(segments):

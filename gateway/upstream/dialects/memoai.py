@@ -13,7 +13,7 @@ _TEXTS: Final = ("id", "content", "episode_type", "created_at")
 
 
 def _memos(answer: JsonValue, args: Args) -> JsonObject:
-    """What was found, each memo as it came; no more than were asked for."""
+    """The memos that were found, each as it came, and no more than were asked for."""
     if not isinstance(answer, list):
         raise GatewayError("upstream_error", "The platform's answer has no list of memos.")
     found = answer[: args["limit"]]
@@ -23,7 +23,7 @@ def _memos(answer: JsonValue, args: Args) -> JsonObject:
 
 
 def _is_memo(memo: Any) -> bool:
-    """Whether it has the fields of a memo. Null is as good as left out; what else it has is the platform's."""
+    """Whether it has the fields of a memo. Null counts as left out. Other fields are not checked."""
     if not isinstance(memo, dict) or not all(isinstance(memo.get(name), str) for name in _TEXTS):
         return False
     likeness, tags = memo.get("similarity"), memo.get("tags")
@@ -36,7 +36,7 @@ def _is_memo(memo: Any) -> bool:
 
 
 def _recorded(answer: JsonValue, _args: Args) -> JsonObject:
-    """The id of what was recorded, from a record of it or from a sentence that names it."""
+    """The id of the recorded memo, from a record or from a sentence that names it."""
     if isinstance(answer, str) and (named := _UUID.search(answer[:1000])) is not None:
         return {"id": named.group()}
     memo_id = answer.get("id") if isinstance(answer, dict) else None

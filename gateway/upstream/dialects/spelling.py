@@ -14,9 +14,9 @@ def snake(key: str) -> str:
 
 
 def snake_keys(answer: JsonValue) -> JsonObject:
-    """An object's own keys in snake_case. What they hold is left alone: it may be a caller's.
+    """An object's own keys in snake_case. Their values stay as they are, because they may be a caller's.
 
-    Where a key comes in two spellings, the canonical one is meant.
+    If a key comes in two spellings, the canonical one is used.
 
     Raises:
         GatewayError: upstream_error, when it is not an object.

@@ -11,7 +11,7 @@ _DOCUMENTS = BRAIN + "/documents"
 
 
 def _as_batch(args: Args) -> Body:
-    """Many writes that are made together or not at all; and the way in for a document too large for one PUT."""
+    """Many writes that are made together or not at all. Also used for a document that is too large for one PUT."""
     ops = [
         {"type": "write", "path": path, "content_base64": base64.b64encode(body).decode()}
         for path, body in args["writes"].items()
@@ -21,7 +21,7 @@ def _as_batch(args: Args) -> Body:
 
 def _as_listing(args: Args) -> Body:
     recursive = "true" if args.get("recursive", True) else "false"
-    # What is kept beside notes, under names that begin with `_`, is listed where it is asked for.
+    # Files that are kept beside notes, under names that begin with `_`, are listed if a caller asks for their folder.
     generated = {"include_generated": "true"} if args.get("generated") else {}
     return Body(params={"dir": str(args.get("dir", "")), "recursive": recursive, **generated})
 

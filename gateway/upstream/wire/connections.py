@@ -1,8 +1,8 @@
 """httpx's requests over aiohttp's connections, which take a fraction of the CPU of httpx's own.
 
 aiohttp is told to do nothing by itself: no cookies, no redirects, no headers, no unpacking, no environment, no second
-sending. What it does otherwise than httpx is put right here: what a failure says of a request that may have arrived,
-when a connection may be used again, and how long each part may take.
+sending. Where it differs from httpx, this module corrects it: what a failure says about a request that may have
+arrived, when a connection may be used again, and how long each part may take.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
 _AT_ONCE: Final = 2000
-# What callers come back to at once; so many cost aiohttp no more than one.
+# Idle connections for the next calls. For aiohttp, this many cost no more than one.
 _IDLE: Final = 100
-# Node closes them after 5.
+# Shorter than the 5 seconds after which Node closes them.
 _IDLE_SECONDS: Final = 4.0
 _PART_BYTES: Final = 64 * 1024
-# As much as before in one header, and far more of them than anybody sends.
+# One header may be as long as before, and there may be far more of them than any platform sends.
 _HEADER_BYTES: Final = 32 * 1024
 _HEADERS: Final = 256
 _NEVER: Final = float("inf")
@@ -42,7 +42,7 @@ _NO_MEDIA_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
-    """What httpx asks for, over connections of aiohttp."""
+    """A transport for httpx, over connections of aiohttp."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -62,7 +62,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=headers_of(answer.raw_headers), stream=body)
 
     async def aclose(self) -> None:
-        # aiohttp alone would leave those waiting for ever who read a body.
+        # aiohttp alone would let readers of a body wait for ever.
         for body in list(self._open):
             await body.aclose()
         if self._connections is not None:
@@ -92,7 +92,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(None) as clock:
                 return await self._exchange(request, _parts(request, clock, timeouts.get("write")), timeouts)
         except TimeoutError:
-            # aiohttp's own were put in other words below.
+            # Errors of aiohttp were already turned into errors of httpx below.
             raise httpx.WriteTimeout("the platform stopped reading") from None
         except _FAILURES as error:
             raise _failure(error) from error
@@ -100,7 +100,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     async def _exchange(
         self, request: httpx.Request, body: bytes | AsyncIterator[bytes] | None, timeouts: dict[str, float | None]
     ) -> aiohttp.ClientResponse:
-        """What a session of aiohttp does for one request, without what we would have to switch off there."""
+        """Does for one request what aiohttp's session does, without the parts that we would have to switch off."""
         connections = self._connections
         assert connections is not None
         address, headers = request.extensions.get(AS_TEXT) or _as_text(request)
@@ -152,7 +152,7 @@ class _Request(aiohttp.ClientRequest):
 
 
 class _Body(httpx.AsyncByteStream):
-    """What comes of an answer, as it comes."""
+    """The body of an answer, part by part."""
 
     def __init__(self, answer: aiohttp.ClientResponse, left: Callable[["_Body"], None]) -> None:
         self._answer = answer
@@ -162,11 +162,11 @@ class _Body(httpx.AsyncByteStream):
         content = self._answer.content
         try:
             while parts := _in_parts(await content.readany()):
-                # Taken out: while the next ones are waited for, nothing is held.
+                # Taken out of the buffer, so that nothing stays in memory while we wait for the next parts.
                 while parts:
                     yield parts.pop()
         except _FAILURES as error:
-            # What came before is still to be read: perhaps it was all.
+            # Bytes that came before are still to be read. Perhaps they are the whole body.
             content.set_exception(None)  # type: ignore[arg-type]
             if rest := content.read_nowait():
                 yield rest
@@ -182,14 +182,14 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _in_parts(read: bytes) -> list[bytes]:
-    """The last one first. Unpacked, it may be a thousand times as large; who reads it looks after each part."""
+    """Unpacks a body, the last packing first. It may become a thousand times as large; the reader counts each part."""
     if len(read) <= _PART_BYTES:
         return [read] if read else []
     return [read[start : start + _PART_BYTES] for start in range(0, len(read), _PART_BYTES)][::-1]
 
 
 class _Connections(aiohttp.TCPConnector):
-    """aiohttp's pool, more careful with what goes into it. Its ways are not public: tests tell when one ends."""
+    """aiohttp's pool, with stricter rules for reuse. It uses private names of aiohttp; tests fail if one changes."""
 
     async def _get(self, key: "ConnectionKey", traces: Any) -> "Connection | None":
         while (connection := await super()._get(key, traces)) is not None:
@@ -211,13 +211,13 @@ class _Connections(aiohttp.TCPConnector):
 
 
 def _leave(protocol: "ResponseHandler") -> None:
-    """Closed, it would stay until the platform has read what nobody wants to send any more."""
+    """Abort the connection: one that is only closed would stay until the platform has read the rest of the request."""
     if protocol.transport is not None and protocol.transport.get_write_buffer_size():
         protocol.abort()
 
 
 def _has_more_to_say(connection: "Connection") -> bool:
-    """Whether bytes came after the last answer: they would be read as the answer to the next request, of anybody."""
+    """Whether bytes came after the last answer. The next request, of any caller, would take them for its answer."""
     protocol, transport = connection.protocol, connection.transport
     if protocol is None or transport is None or protocol.should_close:
         return True
@@ -229,12 +229,12 @@ def _has_more_to_say(connection: "Connection") -> bool:
     return bool(poll.poll(0))
 
 
-# One for each connection, as long as it lives: to make one takes longer than to ask it.
+# One for each connection, as long as it lives, because making it takes longer than using it.
 _POLLS: Final["WeakKeyDictionary[ResponseHandler, select.poll]"] = WeakKeyDictionary()
 
 
 class _Names(AbstractResolver):
-    """The system's own look-up, as httpx has it: aiohttp's leaves out addresses that the machine's network lacks."""
+    """The system's own look-up, as httpx uses it: aiohttp's leaves out kinds of addresses that the machine lacks."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -265,7 +265,7 @@ def _connections() -> _Connections:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """One for all: reading the certificates takes longer than the rest of a start."""
+    """One context for all, because reading the certificates takes longer than the rest of a start."""
     context = httpx.create_ssl_context(trust_env=False)
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -277,7 +277,7 @@ def _timeout(connect: float | None) -> aiohttp.ClientTimeout:
 
 
 def _as_text(request: httpx.Request) -> tuple[str, list[tuple[str, str]]]:
-    """The address to the letter, without what aiohttp would make a header of, and the headers."""
+    """The address letter for letter, without the parts from which aiohttp would make a header; and the headers."""
     url = request.url
     headers = [(name.decode("ascii"), value.decode("ascii")) for name, value in request.headers.raw]
     # aiohttp says itself that it sends in chunks.
@@ -286,7 +286,7 @@ def _as_text(request: httpx.Request) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _small(request: httpx.Request) -> bytes | None:
-    """A body that no platform can keep waiting, because it fits in what a socket takes at once."""
+    """A body that is sent without waiting for the platform, because it fits into the buffer of a socket."""
     try:
         return request.content if len(request.content) <= _PART_BYTES else None
     except httpx.RequestNotRead:
@@ -294,7 +294,7 @@ def _small(request: httpx.Request) -> bytes | None:
 
 
 async def _parts(request: httpx.Request, clock: asyncio.Timeout, seconds: float | None) -> AsyncIterator[bytes]:
-    """A body in parts. aiohttp asks for the next one when the one before was taken; so long may each take."""
+    """A body in parts. aiohttp asks for the next part when the one before was sent. Each has a time limit."""
     assert isinstance(request.stream, httpx.AsyncByteStream)
     async for chunk in request.stream:
         for start in range(0, len(chunk), _PART_BYTES):
@@ -304,13 +304,13 @@ async def _parts(request: httpx.Request, clock: asyncio.Timeout, seconds: float 
 
 
 def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
-    # Past when the answer came before the end of the request.
+    # The timeout has ended already if the answer came before the end of the request.
     with suppress(RuntimeError):
         clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
-# The first that fits. Only the first two were not sent.
+# The first that fits is used. Only with the first two, the request was not sent.
 _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ClientConnectorError, httpx.ConnectError),
     (aiohttp.InvalidURL, httpx.ConnectError),
@@ -328,6 +328,6 @@ _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = 
 
 def _failure(error: Exception) -> httpx.TransportError:
     kind = next(kind for cause, kind in _KINDS if isinstance(error, cause))
-    # aiohttp's own words have the URL in them, and what the platform sent.
+    # The messages of aiohttp contain the URL, and text that the platform sent.
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return kind((cause.strerror if isinstance(cause, OSError) else None) or type(error).__name__)

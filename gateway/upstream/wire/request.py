@@ -1,4 +1,4 @@
-"""An HTTP request, put together by hand: httpx's own way, for all it can do, takes several times as long."""
+"""Builds an HTTP request by hand, because httpx's own way, which can do more, takes several times as long."""
 
 import json
 import zlib
@@ -17,11 +17,11 @@ _COMMON: Final = tuple(
         transport=httpx.AsyncBaseTransport(), trust_env=False, headers={"accept-encoding": "gzip"}
     ).headers.items()
 )
-# Packed, the first words of a stream would wait for the next ones.
+# In a compressed stream, the first words would wait for the next ones.
 _COMMON_OF_STREAMS: Final = tuple(
     (name, {"accept": "text/event-stream", "accept-encoding": "identity"}.get(name, value)) for name, value in _COMMON
 )
-# Where the transport finds address and headers as text, so that it need not take the request apart again.
+# Under this key the transport finds address and headers as text, so that it need not take the request apart again.
 AS_TEXT: Final = "as_text"
 _FORMATS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _PART_BYTES: Final = 64 * 1024
@@ -38,7 +38,7 @@ def request_of(
     connect: float,
     streams: bool = False,
 ) -> httpx.Request:
-    """A request that may wait so long for each part of it, and for a connection."""
+    """A request, with the time that it may wait for a connection and for each part."""
     origin, base = _origin(root)
     target = f"{base}{path}?{_query(body.params)}" if body.params else base + path
     url = _url(root, *target.partition("?")[::2])
@@ -47,7 +47,7 @@ def request_of(
     common, common_raw = _common(origin, streams)
     if (upload := body.upload) is not None:
         files = {"file": (upload.name, upload.body, upload.content_type)}
-        # It finds its own host.
+        # httpx takes the host from the URL.
         return httpx.Request(method, url, files=files, headers=[*common[1:], *own], extensions={"timeout": timeouts})
     content, media_type = _content(body)
     if media_type is not None:
@@ -68,7 +68,7 @@ def request_of(
 
 
 def _query(params: Mapping[str, str | list[str]]) -> str:
-    """As `urlencode` writes it, which looks at each value in more ways than ours can have."""
+    """The query as `urlencode` writes it, which handles more kinds of values than we have, and so is slower."""
     return "&".join(
         f"{_quote_name(name)}={quote_plus(one)}"
         for name, value in params.items()
@@ -94,7 +94,7 @@ def _common(origin: str, streams: bool) -> tuple[list[tuple[str, str]], list[tup
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> httpx.Headers:
-    """Headers that are bytes already: httpx would look at each of them to find that out."""
+    """Headers that are bytes already, so that httpx does not check each of them."""
     headers = httpx.Headers()
     headers._list = [(name, name.lower(), value) for name, value in raw]
     return headers
@@ -102,13 +102,13 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> httpx.Headers:
 
 @lru_cache(maxsize=16)
 def _origin(root: str) -> tuple[str, str]:
-    """What a request's address begins with, without anybody's name and password; and the path that all paths follow."""
+    """The beginning of every address, without name and password; and the path that is before all paths."""
     url = _parse_url(root)
     return f"{url.scheme}://{url.netloc.decode('ascii')}", url._uri_reference.path.rstrip("/")
 
 
 def _url(root: str, path: str, query: str) -> httpx.URL:
-    """To the letter: both are escaped already, and their segments were counted. httpx looks at each letter again."""
+    """Joins both letter for letter: they are escaped and checked already, and httpx would look at each letter again."""
     url = httpx.URL.__new__(httpx.URL)
     url._uri_reference = _parse_url(root)._uri_reference._replace(path=path, query=query or None)
     return url
@@ -134,17 +134,17 @@ def _timeouts(seconds: float, connect: float) -> dict[str, float | None]:
 
 
 def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    """What an answer says, as it comes. What is not packed need not go through what unpacks it."""
+    """The body of an answer, as it comes. A body that is not compressed skips the decoders."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     packed = response.headers.get("content-encoding", "").strip().lower()
     return aiter(response.stream) if packed in {"", "identity"} else _unpack(response.stream, packed)
 
 
 async def _unpack(stream: httpx.AsyncByteStream, packed: str) -> AsyncIterator[bytes]:
-    """In small parts: a few bytes may hold a thousand times as many, and who reads them counts.
+    """In small parts: a few bytes may become a thousand times as many, and the reader counts them.
 
     Raises:
-        httpx.DecodingError: it is packed in another way, or twice, or not what it says it is.
+        httpx.DecodingError: it is compressed in another way or twice, or is not valid.
     """
     if packed not in _FORMATS:
         raise httpx.DecodingError("packed in a way that nobody asked for")

@@ -1,4 +1,4 @@
-"""The HTTP client of a platform, and the one line that says what carries its requests."""
+"""The HTTP client of a platform, and the choice of its transport."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ def pooled_client(transport: httpx.AsyncBaseTransport | None = None) -> httpx.As
 class _Client(httpx.AsyncClient):
     """Hands a request to the transport, and its answer back.
 
-    What httpx does in between is not wanted here: cookies are kept, redirects followed, credentials taken out of URLs.
-    It takes longer than the request itself.
+    httpx would keep cookies, follow redirects and take credentials from URLs in between. We do not want that, and it
+    takes longer than the request itself.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None) -> None:
