@@ -1,4 +1,4 @@
-"""How much one result holds: what would be more is left out by whole entries, and the result says so."""
+"""Limits the size of a result: entries beyond it are left out whole, and the result says so."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ RESULT_LENGTH: Final = 1_000_000
 def bounded(entries: Sequence[JsonObject], text: str, length: int = RESULT_LENGTH) -> tuple[list[JsonObject], int]:
     """The first entries, as many as a result of so many characters holds, and how many are left out.
 
-    Where the `text` of one would fill a result by itself it is cut, and says so.
+    If the `text` of one entry would fill a result by itself, it is cut, and says so.
     """
     if _is_short(entries, length):
         return list(entries), 0
@@ -29,7 +29,7 @@ def bounded(entries: Sequence[JsonObject], text: str, length: int = RESULT_LENGT
 
 
 def more(left_out: int) -> JsonObject:
-    """What the data say of entries that are left out; where there are none, nothing."""
+    """The field that counts the entries that were left out; nothing if there are none."""
     return {"left_out": left_out} if left_out else {}
 
 
@@ -42,11 +42,11 @@ def cut(text: str, length: int) -> str:
 
 
 def _is_short(entries: Sequence[JsonObject], length: int) -> bool:
-    """Whether all of them fit, as nearly always: to write them is faster than to measure each."""
+    """Whether all of them fit, as nearly always. To serialise all is faster than to measure each."""
     try:
         return len(orjson.dumps(entries)) <= length * 9 // 10
     except TypeError:
-        # Of integers without end, or nested without end.
+        # It holds integers that are too long, or is nested too deeply.
         return False
 
 
@@ -56,7 +56,7 @@ def _cut(entry: JsonObject, text: str, length: int) -> JsonObject:
 
 
 def json_length(value: JsonObject | Sequence[JsonObject], enough: int, *, indent: int = 0) -> int:
-    """About how long it is as JSON; no more of it is looked at than is enough."""
+    """About how long it is as JSON. Stops as soon as it is too long."""
     size = 0
     containers: list[tuple[Any, int]] = [(value, indent)]
     while containers and size <= enough:

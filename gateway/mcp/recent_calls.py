@@ -1,4 +1,4 @@
-"""The calls that each caller made of late, for that caller to look at: what was called and how it went, no content.
+"""The last calls of each caller, which only that caller can see: the tool and the outcome, without content.
 
 They are kept in this process alone, and are gone when it ends.
 """
@@ -23,7 +23,7 @@ class RecentCall(NamedTuple):
 
 
 class RecentCalls:
-    """The last calls of those who called last."""
+    """The last calls, for a limited number of callers."""
 
     def __init__(self, each: int = _EACH, callers: int = _CALLERS) -> None:
         self._each, self._callers = each, callers

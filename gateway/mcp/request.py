@@ -1,4 +1,4 @@
-"""What the request of a call says: who calls, for which project, and how the client names the call."""
+"""Reads from a call's request who calls, for which project, and how the client names the call."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
 
 class Incoming(Protocol):
-    """The request of a call, whoever has read it: FastMCP, or `gateway/http/direct.py`."""
+    """The request of a call, read by FastMCP or by `gateway/http/direct.py`."""
 
     @property
     def http(self) -> "HttpRequest | None":
@@ -45,10 +45,10 @@ class Incoming(Protocol):
     def input_responses(self) -> InputResponses | None: ...
 
     async def report(self, progress: int, *messages: str) -> None:
-        """Tell the client how far the call is, one notification for each message; nothing to one that did not ask."""
+        """Send progress to the client, one notification for each message, if it asked for progress."""
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
-        """Put a question to the person at the client, where there is a way back to it.
+        """Ask the person at the client a question, if there is a way back to the client.
 
         Raises:
             MCPError: there is none.
@@ -134,7 +134,7 @@ def current_caller(
 
 
 def check_progress_token(meta: Mapping[str, Any]) -> None:
-    """It comes back with every word of an answer.
+    """Check the client's progress token, which is sent back with every piece of an answer.
 
     Raises:
         MCPError: invalid params.
@@ -144,12 +144,12 @@ def check_progress_token(meta: Mapping[str, Any]) -> None:
 
 
 def _llm_key(header: str | None) -> str | None:
-    """A key that can stand in a header again."""
+    """A key that can be sent in a header again."""
     return header if header and len(header) <= _LLM_KEY_LENGTH and header.isascii() and header.isprintable() else None
 
 
 def idempotency_key() -> str | None:
-    """What the client named this call, so that it can be sent again: `_meta["brains/idempotencyKey"]`.
+    """The client's own key for this call, so that it can be repeated: `_meta["brains/idempotencyKey"]`.
 
     Raises:
         GatewayError: validation_error.

@@ -1,4 +1,4 @@
-"""What a tool has to say."""
+"""The result of a tool."""
 
 from dataclasses import dataclass
 
@@ -20,9 +20,9 @@ class Result:
         return [self.text] if self.full is None else [self.text, self.full]
 
     def as_json(self) -> JsonObject:
-        """As MCP has it; older revisions take what they know of it.
+        """The result in the form of MCP. Older revisions use the fields that they know.
 
-        It came as JSON, or was made of it: that no model looks at each value is what this is for.
+        Its values come from JSON, so no pydantic model needs to check each of them again.
         """
         said: JsonObject = {
             "content": [{"type": "text", "text": text} for text in self.texts],

@@ -1,4 +1,4 @@
-"""Running a tool: who may, the arguments checked, every failure one of ours, one log line a call."""
+"""Runs a tool: checks the caller and the arguments, turns every failure into one of ours, writes one log line."""
 
 import inspect
 import logging
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 ToolObservers = Callable[[str, str], ToolObserver]
 """Who observes a tool, by its surface and its name without a prefix."""
-# Ends of a call that whoever runs the gateway wants to hear of.
+# Outcomes of a call that are important for the operator.
 _TROUBLE: Final = frozenset(
     {
         "crashed",
@@ -42,7 +42,7 @@ _TROUBLE: Final = frozenset(
     }
 )
 
-# Those that say: not you, or not there.
+# Codes that mean: you may not do this, or it does not exist.
 REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
 
 
@@ -64,7 +64,7 @@ class _Served(NamedTuple):
 class SurfaceTool(Tool):
     """A tool whose schema is pinned and whose every failure is one of ours."""
 
-    # In one, because a private attribute of a model takes longer to look up than any other.
+    # One attribute for all, because a private attribute of a model takes longer to look up than any other.
     _served: _Served = PrivateAttr()
 
     @classmethod
@@ -87,7 +87,7 @@ class SurfaceTool(Tool):
         return self._served.scope in principal.scopes
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """For whoever calls tools as FastMCP has them."""
+        """For callers that use the interface of FastMCP's tools."""
         INCOMING.set(ReadByFastMCP(get_context()))
         said = await self.call(arguments)
         if isinstance(said, InputRequiredResult):
@@ -96,7 +96,7 @@ class SurfaceTool(Tool):
         return ToolResult(texts, said.data, is_error=said.is_error)
 
     async def call(self, arguments: dict[str, Any]) -> Result | InputRequiredResult:
-        """The answer; or a question, which a modern client answers by calling again."""
+        """The answer, or a question, which a modern client answers by calling again."""
         surface, body, input_, scope, observer = self._served
         call = surface.call()
         call.tool = self.name
@@ -119,7 +119,7 @@ class SurfaceTool(Tool):
             if error.code in REFUSALS:
                 audit.note("refused", **audit.of_call(call), outcome=error.code)
             return surface.failed(error, call)
-        except Exception:  # the outermost boundary: a bug of ours must still be an answer a caller can use
+        except Exception:  # the outermost boundary: even after a bug of ours, the caller needs a useful answer
             status = "crashed"
             log.exception("call.crashed", request_id=call.request_id, tool=self.name)
             return surface.failed(GatewayError("upstream_error", "The gateway failed; its log says why."), call)
@@ -132,7 +132,7 @@ class SurfaceTool(Tool):
 
 
 def note_call(call: Call, surface: str, tool: str, status: str, seconds: float, recent: RecentCalls | None) -> None:
-    """Say in the log how a call went, and to its caller, where they can look. Nothing of what it was about is said."""
+    """Tell the log, and the caller's list of recent calls, how a call went, without its content."""
     principal, ms = call.caller.principal, round(seconds * 1000, 1)
     log.log(
         logging.WARNING if status in _TROUBLE else logging.INFO,
@@ -172,7 +172,7 @@ def require(call: Call, scope: str, surface: Surface) -> None:
     """
     require_scope(call, scope)
     caller = call.caller
-    # Before anybody signs that it is theirs.
+    # Before a token is signed that says that the project is theirs.
     foreign = caller.project is not None and caller.project not in caller.principal.projects
     if foreign and not surface.sees_every_project(caller.principal):
         raise surface.foreign_project(str(caller.project))

@@ -1,4 +1,4 @@
-"""From an input model to the flat JSON schema that goes on the wire."""
+"""Turns an input model into the flat JSON schema that goes on the wire."""
 
 from functools import cache
 from typing import Any
@@ -31,7 +31,7 @@ def _flat(node: Any, definitions: JsonObject) -> Any:
         (only,) = (option for option in node["anyOf"] if option != {"type": "null"})
         node = {**only, **{key: value for key, value in node.items() if key != "anyOf"}}
     if "$ref" in node:
-        # What the field says of itself stays; what the model's docstring says is for us.
+        # The description of the field stays; the docstring of the model is only for us.
         siblings = {key: value for key, value in node.items() if key != "$ref"}
         model = _without_description(definitions[node["$ref"].rsplit("/", 1)[-1]])
         return _flat({**model, **siblings}, definitions)
@@ -41,7 +41,7 @@ def _flat(node: Any, definitions: JsonObject) -> Any:
         for key, value in node.items()
         if key not in _DROPPED and key != "properties" and not (key == "default" and value is None)
     }
-    # An object of any fields has none: clients take an empty list of them for an object that may hold nothing.
+    # An object with any fields has no `properties`: with an empty one, clients would allow no fields at all.
     return {**rest, "properties": properties} if properties else rest
 
 

@@ -1,4 +1,4 @@
-"""Every reach into FastMCP and the MCP SDK past what they offer, each with its reason.
+"""All uses of private parts of FastMCP and the MCP SDK, each with its reason.
 
 The versions are bounded in `pyproject.toml`: a newer one is tried before it is allowed.
 """
@@ -49,13 +49,13 @@ from gateway.operations.table import JsonObject
 
 IsAnswered = Callable[[Any], bool]
 
-# A revision that MemoAI's clients name and nobody has published. The newest one that is older does.
+# A revision that MemoAI's clients name, but that was never published. The newest older one is used instead.
 _REVISIONS: Final = {b"2025-11-05": b"2025-06-18"}
 _REVISION_HEADER: Final = b"mcp-protocol-version"
 
 
 class Server(FastMCP):
-    """Lists the tools that a caller may use. The others are there too: a call to one is told which scope it lacks."""
+    """Lists the tools that a caller may use. The others can be called too, and then say which scope is missing."""
 
     surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
     hidden: frozenset[str] = frozenset()
@@ -71,13 +71,13 @@ class Server(FastMCP):
         version: VersionSpec | None = None,
         run_middleware: bool = True,
     ) -> Any:
-        """A surface's tool at once: for those there is no middleware, provider or version to go through.
+        """Finds a surface's tool directly, without middleware, providers and versions.
 
-        What is no `ToolResult` FastMCP hands on as it is, and the SDK takes it as the wire has it.
+        FastMCP passes on a result that is not a `ToolResult` as it is, and the SDK sends it in that form.
         """
         tool = self.surface_tools.get(name)
         if tool is None and run_middleware:
-            # Else it is this very call once more.
+            # Without middleware, this is the inner half of a call that has been told already.
             self.tell_unknown()
         if tool is None or version is not None:
             return await super().call_tool(name, arguments, version=version, run_middleware=run_middleware)
@@ -107,8 +107,8 @@ def server_of(
 ) -> FastMCP:
     """An MCP server for one surface, without FastMCP's detours.
 
-    `is_answered` tells by its id, over stdio, which request somebody has answered before us. `observer` is told of
-    calls to tools that there are not.
+    `is_answered` says for an id whether, over stdio, that request was answered before the server started. `observer`
+    is told of calls to tools that do not exist.
     """
     mcp = Server(
         "brains-gateway",
@@ -126,14 +126,14 @@ def server_of(
     mcp.hidden = frozenset(surface.tool_prefix + name for name in surface.hidden())
     if observer is not None:
         mcp.tell_unknown = partial(observer.unknown_tool, surface.name)
-    # The same, and more patient.
+    # The same service, but it accepts an `initialize` later.
     mcp._mcp_server.run = partial(_run, mcp._mcp_server.run, is_answered)  # type: ignore[method-assign]
     surface.add_to(mcp)
     return mcp
 
 
 def server_info_of(mcp: FastMCP) -> JsonObject:
-    """What the newer wire has in `_meta` of each result."""
+    """The fields that the newer wire has in `_meta` of each result."""
     return {SERVER_INFO_META_KEY: mcp._mcp_server.server_info_stamp}
 
 
@@ -145,10 +145,10 @@ async def _run(
     options: Any,
     **more: Any,
 ) -> None:
-    """Serve one connection; where a client has only asked `server/discover` so far, it may still say `initialize`.
+    """Serve one connection. A client that has sent only `server/discover` so far may still send `initialize`.
 
-    To the SDK the first request of a connection decides which protocol it speaks. But clients probe with this one, wait
-    a second, and then shake hands the old way, while we are still starting. For those a second service begins.
+    For the SDK, the first request of a connection decides which protocol it speaks. But some clients probe with this
+    one, wait a second, and then shake hands in the old way, while we are still starting. A second service serves them.
     """
     async with AsyncExitStack() as closing:
         closing.push_async_callback(write_stream.aclose)
@@ -159,7 +159,7 @@ async def _run(
             method = _requested(message)
             if feed is None or (has_only_probed and method == "initialize"):
                 feed, fed = create_memory_object_stream[Any]()
-                # Before the services are waited for, so that each ends when the client leaves.
+                # Closed before we wait for the services, so that each ends when the client leaves.
                 closing.push_async_callback(feed.aclose)
                 out = write_stream.clone() if is_answered is None else _Unanswered(write_stream.clone(), is_answered)
                 services.start_soon(partial(serve, fed, out, options, **more))
@@ -168,7 +168,7 @@ async def _run(
 
 
 class _Unanswered:
-    """What the SDK writes to, without the answers that the client has been given."""
+    """The SDK's output, without the answers that the client already has."""
 
     def __init__(self, stream: Any, is_answered: IsAnswered) -> None:
         self._stream, self._is_answered = stream, is_answered
@@ -194,18 +194,18 @@ def _requested(message: Any) -> str | None:
 
 def http_app_of(mcp: FastMCP, path: str) -> Starlette:
     """A server over Streamable HTTP, without sessions."""
-    # It would end every stream the moment we are told to stop; uvicorn gives them their time, and then ends them.
+    # It would end every stream as soon as we are told to stop; uvicorn gives them time first.
     AppStatus.enable_automatic_graceful_drain = False
     return mcp.http_app(path=path, stateless_http=True, json_response=False)
 
 
 def name_known_revision(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers of a request, of a revision that the SDK knows: it refuses all others."""
+    """The headers of a request, with a revision that the SDK knows, because it refuses all others."""
     return [(name, _REVISIONS.get(value, value) if name == _REVISION_HEADER else value) for name, value in headers]
 
 
 class Client(NamedTuple):
-    """What a client says of itself."""
+    """What a client says about itself."""
 
     name: str | None = None
     capabilities: ClientCapabilities | None = None
@@ -240,18 +240,18 @@ _WIRES: Final[Mapping[str | None, Wire]] = {
     **{revision: _wire(revision) for revision in (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)},
     None: _wire(DEFAULT_NEGOTIATED_VERSION),
 }
-# Of a client, all calls say the same.
+# All calls of a client have the same value.
 _CLIENTS: Final[dict[bytes, Client | None]] = {}
 _MOST_CLIENTS, _LONGEST_CLIENT = 256, 2048
 
 
 def wire_of(revision: str | None) -> Wire | None:
-    """The wire that a request is on, by its header; None if the SDK does not know that revision."""
+    """The protocol revision of a request, by its header; None if the SDK does not know it."""
     return _WIRES.get(revision)
 
 
 def client_of(wire: Wire, envelope: JsonObject) -> Client | None:
-    """What `_meta` says of the client; None if the SDK would find fault with it, or it says more than we understand."""
+    """What `_meta` says about the client; None if the SDK would refuse it, or it has fields that we do not know."""
     if not wire.is_modern:
         return None if envelope else Client()
     if not envelope.keys() <= _ENVELOPE or len(said := write_json(envelope)) > _LONGEST_CLIENT:
@@ -278,9 +278,9 @@ def _checked_client(wire: Wire, envelope: JsonObject) -> Client | None:
 
 
 class HostOriginGuard(HostOriginGuardMiddleware):
-    """FastMCP's guard, to which on loopback a page of any other port is no stranger. To us it is one like others.
+    """FastMCP's guard. It lets in pages of other ports on loopback, which we refuse.
 
-    It goes by four things of a request. Those that it let in without an Origin are remembered, up to a number.
+    It decides by four parts of a request. Requests without an Origin that it let in are remembered, up to a number.
     """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], allowed_origins: Sequence[str]) -> None:
@@ -303,12 +303,12 @@ class HostOriginGuard(HostOriginGuardMiddleware):
         return scope["type"] == "http" and (names := _names(scope)) is not None and names in self._let_in
 
     def _origin_allowed(self, origin: str, request_origin: str, host: str, allow_same_origin_fallback: bool) -> bool:
-        # The host has no other use there.
+        # There, the host is used for nothing else.
         return super()._origin_allowed(origin, request_origin, "", allow_same_origin_fallback)
 
 
 def _names(scope: Scope) -> tuple[Any, ...] | None:
-    """What the guard judges a request by; None if it must judge this one by itself."""
+    """The parts by which the guard decides; None if it must check this request itself."""
     names = [header for header in scope["headers"] if header[0] in _NAMING]
     if len(names) != 1 or names[0][0] != b"host" or len(names[0][1]) > _LONGEST_HOST:
         return None
@@ -320,7 +320,7 @@ _MOST_HOSTS, _LONGEST_HOST = 64, 255
 
 
 def lift_body_cap(app: Starlette) -> None:
-    """FastMCP gives no way to the SDK's cap of 4 MiB, which is less than one large memory; bodies are capped before."""
+    """Lift the SDK's cap of 4 MiB, for which FastMCP has no option: a memory may be larger. Bodies are capped before."""
     for route in app.router.routes:
         served = getattr(route, "app", None) or getattr(route, "endpoint", None)
         while served is not None and not isinstance(served, StreamableHTTPASGIApp):

@@ -1,4 +1,4 @@
-"""What results of tools look like, as JSON schemas; and the hints that tools give."""
+"""JSON schemas for the results of tools, and the hints of tools."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _ERROR: JsonObject = {"required": ["code", "message", "retryable"]}
 def result(required: dict[str, Any] | None = None, **others: Any) -> JsonObject:
     """The schema of a tool's result: an object with these fields, or an error.
 
-    Errors are part of it because widespread clients hold error results to the schema too.
+    Errors are part of it because widespread clients check error results against the schema too.
     """
     schema = object_of(required, **others)
     fields = schema.pop("required", [])

@@ -1,4 +1,4 @@
-"""Stored text as people and models are shown it: nothing invisible in it, and no more than there is room for."""
+"""Stored text as it is shown to people and models: without invisible characters, and up to a length."""
 
 import re
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ FULL_LENGTH: Final = 20_000
 _HEAD_LENGTH: Final = 300
 # Room for the last line, which says what is left out.
 _MARK_LENGTH: Final = 120
-# Invisible ways to hide text from a person but not from a model: tags and variation selectors, bidi controls,
-# zero width, letters that fill no space, and the control characters that terminals obey. Only what a person would miss
-# stays: one joiner behind a letter or an emoji beyond ASCII, and one choice of look behind what has an emoji's look.
+# Characters that can hide text from a person but not from a model: tags and variation selectors, bidi controls,
+# zero width, letters that are not visible, and control characters of terminals. Only those that a person would miss
+# stay: one joiner after a letter or an emoji beyond ASCII, and one variation selector after an emoji.
 _NEVER_SHOWN: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
@@ -21,7 +21,7 @@ _INVISIBLE: Final = re.compile(
     "|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
     "|(?<![#*0-9\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
-# The same for nearly all texts, and many times faster: those of ASCII, and those that hold nothing of the kind.
+# A much faster check that decides for nearly all texts: those of ASCII, and those without such characters.
 _ASCII_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 _NOT_ON_A_LINE: Final = b"\t\n" + _ASCII_CONTROLS
 _SUSPECT: Final = re.compile(f"[{_NEVER_SHOWN}\u200c\u200d\ufe0e\ufe0f]")
@@ -38,7 +38,7 @@ def visible(text: object) -> str:
 
 def line(text: object) -> str:
     """On one line, whatever it holds: a name must not begin a line of its own."""
-    # As names nearly always are: `split` would make a list of their words.
+    # Names nearly always are on one line already, and `split` would make a list of their words.
     if isinstance(text, str) and _is_plain_line(text):
         return text.strip(" ")
     return " ".join(visible(text).split())
@@ -49,21 +49,21 @@ def _is_plain_line(text: str) -> bool:
 
 
 def head(*parts: object) -> str:
-    """What a text is called and where it comes from, as far as that is known."""
+    """The title of a text and its source, as far as they are known."""
     return heads([parts])[0]
 
 
 def heads(rows: Sequence[Sequence[object]]) -> list[str]:
-    """The same for several texts: what is plain of all of them is found out at once."""
+    """The same for several texts, with one quick check for all of them."""
     parts = [part for row in rows for part in row]
-    # Next to such a mark, a space at either end of a part makes two spaces.
+    # A part that begins or ends with a space has two spaces beside its `|` then, so it is not plain.
     if all(parts) and {str}.issuperset(map(type, parts)) and _is_plain_line(f"| {' | '.join(parts)} |"):  # type: ignore[arg-type]
         return [" · ".join(row) for row in rows]  # type: ignore[arg-type]
     return [" · ".join([said for part in row if (said := line(part))]) for row in rows]
 
 
 def full_text(texts: Sequence[tuple[str, str]]) -> str:
-    """Whole texts, each below its head, for models that are shown text alone. What there is no room for is told."""
+    """Whole texts, each below its head, for models that get only text. The end says what did not fit."""
     if (as_they_are := _join_plain(texts)) is not None:
         return as_they_are
     parts: list[str] = []
@@ -73,7 +73,7 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
         room -= len(begun) + 2
         if room <= 0:
             return "\n\n".join([*parts, _left_out(n, len(texts))])
-        # No more is looked at than there is room for: it may be megabytes. Nothing in it may pass for a head.
+        # Only as much is looked at as fits, because a text may have megabytes. No line of it may look like a head.
         shown = visible(text[: room + 1])
         if "=" in shown and "===" in shown:
             shown = f"\n{shown}".replace("\n===", "\n ===")[1:]
@@ -86,8 +86,8 @@ def full_text(texts: Sequence[tuple[str, str]]) -> str:
 
 
 def _join_plain(texts: Sequence[tuple[str, str]]) -> str | None:
-    """All of them, if there is room and nothing in them is to be changed, as there mostly is not: looked at once."""
-    # On lines of their own: what is invisible may be seen behind the last letter of another text.
+    """All of them, if they fit and nothing in them must be changed, which is usual. One check is enough for all."""
+    # On lines of their own, because an invisible sign is kept or removed by the letter before it.
     body, count = "\n".join([text for _, text in texts]), len(texts)
     if len(body) > FULL_LENGTH or "=" in body or visible(body) is not body:
         return None

@@ -1,4 +1,4 @@
-"""What all surfaces share: their tools, what HTTP must know of them, and how failures are worded."""
+"""What all surfaces share: their tools, what HTTP must know about them, and the words for failures."""
 
 import json
 import re
@@ -71,7 +71,7 @@ class Surface:
         self.tool_prefix = self._options.tool_prefix.replace("{surface}", self.name)
 
     def add_to(self, mcp: FastMCP) -> None:
-        """Add what is no tool: resources, completions."""
+        """Add resources and completions, which are not tools."""
 
     def caller(self) -> Caller:
         """Who calls, from the HTTP request if there is one. Over stdio it is the local user."""
@@ -80,17 +80,17 @@ class Surface:
         )
 
     def call(self) -> Call:
-        """The call that is being made, under the id of its HTTP request if it has one."""
+        """The current call, with the id of its HTTP request if it has one."""
         caller = self.caller()
         request_id = make_request_id() if caller.http is None else caller.http.request_id
         return Call(caller, request_id, surface=self.name)
 
     def foreign_project(self, project: str) -> GatewayError:
-        """What is said of a project that is not the caller's."""
+        """The message for a project that is not the caller's."""
         return GatewayError("forbidden", "The X-Project header names a project that does not exist, or is not yours.")
 
     def sees_every_project(self, principal: Principal) -> bool:
-        """Whether all projects are theirs to use, as where there is one tenant; else those are that they bring."""
+        """Whether callers may use all projects, as with one tenant; otherwise only the projects of their token."""
         return principal is LOCAL or not self._options.shared
 
     def uses(self) -> dict[str, tuple[Use, ...]]:
@@ -98,7 +98,7 @@ class Surface:
         return {body.spec.name: body.uses for body in self._every_body()}
 
     def hidden(self) -> frozenset[str]:
-        """The tools that are not listed, because the operator lets nobody use them: a call to one is told so."""
+        """The tools that the operator has turned off. They are not listed, and a call to one says so."""
         return frozenset(body.spec.name for body in self._every_body() if self._is_hidden(body.spec))
 
     def bodies(self) -> list[Any]:
@@ -112,14 +112,14 @@ class Surface:
         return self._options.read_only and not spec.hints.read_only_hint
 
     def named(self, words: str) -> str:
-        """Words of ours, with the tools of this surface by the names that they are served under."""
+        """A text of ours, in which the tools of this surface have the names under which they are served."""
         if not self.tool_prefix:
             return words
         tools = self.uses()
         return _WORD.sub(lambda word: self.tool_prefix + word[0] if word[0] in tools else word[0], words)
 
     def full_text(self, texts: Sequence[tuple[str, str]]) -> str | None:
-        """What a summary leaves out, for those who are shown texts alone, unless the operator wants none."""
+        """The full text, for models that get only texts, unless the operator has turned it off."""
         return full_text(texts) if texts and self._options.full_text else None
 
     def offers(self, name: str) -> bool:
@@ -142,7 +142,7 @@ class _Anything(Input):
 
 
 def _refusing(body: Any) -> Body:
-    """What takes the place of a tool that nobody may use: whatever it is given, it says why."""
+    """Stands in for a tool that is turned off: with any arguments, it says why."""
 
     async def refuse(args: _Anything, call: Call) -> Result:
         raise GatewayError("forbidden", READ_ONLY)

@@ -19,10 +19,10 @@ _ADDED_BY_HOSTS: Final = "wait_for_previous"
 
 
 class Input(BaseModel):
-    """The arguments of a tool: nothing unknown is let through, and nothing is coerced but what strict hosts must send.
+    """The arguments of a tool: unknown ones are refused, and only values that strict hosts must send are converted.
 
-    Some hosts have every argument filled in, so null and "" of an optional one are the same as leaving it out. To some
-    there is one kind of number, so 10.0 is 10 where a whole number is wanted.
+    Some hosts fill in every argument, so null and "" of an optional one are the same as leaving it out. Some know only
+    one kind of number, so 10.0 is 10 where a whole number is wanted.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -48,7 +48,7 @@ class Input(BaseModel):
         return cls.model_validate({name: value for name, value in arguments.items() if name != _ADDED_BY_HOSTS})
 
     def needs(self) -> str | None:
-        """The scope that these arguments need, where it is another than the tool's."""
+        """The scope that these arguments need, if it differs from the tool's."""
         return None
 
     @model_validator(mode="before")
@@ -94,7 +94,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A chain that a tool asks of a brain, and in which case: arguments that stand for it."""
+    """A chain that a tool uses, and example arguments for the case in which it does."""
 
     chain: str
     case: str = ""

@@ -1,4 +1,4 @@
-"""An answer while it comes: what its frames said so far, whether or not it is ever done."""
+"""An answer while it comes: the content of its frames so far, also if it never ends properly."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ from gateway.operations.table import JsonObject
 from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory.fields import only
 
-# Fields of the contract, with what stands where a platform says nothing.
+# Fields of the contract, with the default for a platform that leaves them out.
 _RETRIEVED: JsonObject = {"chunk_id": "", "document_id": "", "score": 0.0, "preview": ""}
 _CITATION: JsonObject = {
     "type": "citation",
@@ -21,15 +21,15 @@ _CITATION: JsonObject = {
 _PREVIEW_LENGTH = 512
 _NOTE_LENGTH = 512
 _ORIGIN = ("path", "title", "updated_at")
-# A client that is slow slows the platform down. One that takes nothing for so long would hold it for ever.
+# A slow client slows the platform down. A client that takes nothing for this long would hold it for ever.
 TAKEN_SECONDS = 120.0
-# So many pieces are sent at once at most: what is sent has to be taken in that time.
+# How many pieces are sent at once at most: the client has to take them in that time.
 TOGETHER = 64
 _INCOMPLETE = "What came of the answer is in partial_answer, and is incomplete."
 
 
 class Answer:
-    """What the frames of an answer add up to. They may come in any order; the first list of sources counts."""
+    """Collects the frames of an answer. They may come in any order; the first list of sources counts."""
 
     def __init__(self) -> None:
         self.citations: list[JsonObject] = []
@@ -42,7 +42,7 @@ class Answer:
         self._said: str | None = None
 
     def take(self, frames: list[JsonObject]) -> tuple[list[str], StreamBroken | None]:
-        """Add frames. What they said of the answer, and what ends it: a field that holds something else."""
+        """Add frames. Returns their pieces of the answer, and the error that ends it if a field is not valid."""
         before = len(self.deltas)
         try:
             for frame in frames:
@@ -73,7 +73,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What the platform says it said, and else the pieces."""
+        """The text that the platform says was the answer, else the pieces."""
         return self._said if self._said is not None else "".join(self.deltas)
 
     @property
@@ -85,9 +85,9 @@ class Answer:
         return said if self.note is None else {**said, "note": self.note}
 
     def broken_off(self, error: StreamBroken) -> StreamBroken:
-        """The error with the pieces that came before it: without them, a caller who followed no progress has nothing.
+        """The error with the pieces that came before it, as a caller without progress has received none of them.
 
-        A text as long as an answer may be, and no longer: the pieces were measured as they came.
+        The text cannot be longer than an answer may be, because the pieces were measured as they came.
         """
         if not (partial := "".join(self.deltas)):
             return error
@@ -103,10 +103,10 @@ class Answer:
 
 
 async def send_within_time(sending: Awaitable[None], timer: WaitTimer) -> None:
-    """Until the client has room for what is sent to it.
+    """Wait until the client has taken what was sent to it.
 
     Raises:
-        StreamBroken: it has had none for too long.
+        StreamBroken: it has taken nothing for too long.
     """
     try:
         await timer.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)

@@ -77,7 +77,7 @@ READ = ToolSpec(
             "tags": {"type": "array", "items": STRING},
             "content": STRING,
         },
-        # Of a note that was too long to be read whole, there is no checksum.
+        # A note that was too long to be read whole has no checksum.
         checksum_sha256=STRING,
         truncated=BOOLEAN,
         updated_at=STRING,

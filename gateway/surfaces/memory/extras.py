@@ -17,12 +17,12 @@ from gateway.surfaces.memory import extra_schema as schema
 
 _SHOWN = 50
 _READ_LENGTH = RESULT_LENGTH * 9 // 10
-# What a note says of itself that is of the text it had.
+# Fields of a note that describe its old text.
 _OF_BEFORE = ("via", "digest", "description", "brains_mark")
 
 
 class Extras(Surface):
-    """Not a surface of its own: `memory` serves its tools, where the operator wants them."""
+    """Not a surface of its own: `memory` serves these tools if the operator wants them."""
 
     name = "memory"
     instructions = ""
@@ -36,7 +36,7 @@ class Extras(Surface):
         await self._brain.settle(call, args.brain)
         folder = (args.folder or "").strip("/")
         entries = await self._shelf.entries(call, self._shelf.seen_path(call, folder) if folder else "")
-        # Those of this page alone: whoever asks for the next one counts all of them.
+        # Only expired notes of this page are left out: `offset` and `total` count them.
         shown = await self._shelf.live(call, entries[args.offset : args.offset + args.limit])
         items = [{"path": e.path, "bytes": e.size, "updated_at": _moment(e.changed)} for e in shown]
         told = [f"{line(item['path'])}  {item['updated_at']}" for item in items[:_SHOWN]]
@@ -52,7 +52,8 @@ class Extras(Surface):
             raise GatewayError("not_found", f"There is no note {document.path}.")
         whole = document.note.content
         content = cut(whole, _READ_LENGTH)
-        # Who has read a part of a note gets no checksum: with that, they would replace the whole.
+        # A caller who has read only a part of a note gets no checksum, because with it they could replace the whole
+        # note.
         known = {"truncated": True} if len(whole) > _READ_LENGTH else {"checksum_sha256": document.checksum}
         found: JsonObject = {
             "path": document.path,
@@ -86,7 +87,7 @@ class Extras(Surface):
         try:
             await self._shelf.remove(call, path)
         except GatewayError as error:
-            # By this very call, perhaps, whose answer was lost.
+            # Perhaps this very call has moved it before, and the answer was lost.
             gone = error.code == "not_found" and any(v.was_removed for v in await self._shelf.versions(call, path))
             if not gone:
                 raise
@@ -95,7 +96,7 @@ class Extras(Surface):
 
 
 def _updated(before: Document, args: schema.UpdateInput) -> bytes:
-    """The note with another text. What else is known of it is kept, with when it was begun."""
+    """The note with another text. Its other fields stay, also the time of its creation."""
     known = dict(before.note.front) if before.note.front else {**(before.record.get("metadata") or {})}
     if not before.note.front and before.record.get("created_at"):
         known.setdefault("created", before.record["created_at"])
@@ -112,7 +113,7 @@ def _updated(before: Document, args: schema.UpdateInput) -> bytes:
 
 
 def _says(before: Document, args: schema.UpdateInput) -> bool:
-    """Whether the note is what it shall be, as after the same call."""
+    """Whether the note already is as wanted, as after an earlier copy of this call."""
     is_titled = args.title in (None, before.title)
     is_tagged = args.tags is None or args.tags == before.tags
     return is_titled and is_tagged and before.note.content.strip() == args.content.strip()

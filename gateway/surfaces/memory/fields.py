@@ -1,11 +1,11 @@
-"""The fields the contract promises, in what a platform answered."""
+"""Brings the answer of a platform to the fields that the contract promises."""
 
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
 
 def fill(found: JsonObject, fields: JsonObject) -> JsonObject:
-    """With every field of the contract: what the platform left out is empty, what it garbled is an error of its."""
+    """With every field of the contract: a missing field is empty, and an invalid one is an error of the platform."""
     missing = {}
     for name, empty in fields.items():
         value = found.get(name)

@@ -15,7 +15,7 @@ NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 BrainRef = Annotated[str | None, Field(description="Brain id or slug; the default brain when omitted.")]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Query = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-# The schema, which is the contract's, does not bound these; no file system and hardly a server takes longer ones.
+# The schema is the contract's and has no limit for these; no file system and hardly any server takes longer ones.
 _PATH_LENGTH, _URL_LENGTH = 4096, 8192
 Slug = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
 
@@ -105,7 +105,7 @@ class CreateBrainInput(Input):
     visibility: Literal["private", "tenant", "public"] = "private"
 
     def needs(self) -> str | None:
-        # Others see what is in it.
+        # A brain with any other visibility can be seen by others.
         return None if self.visibility == "private" else scopes.ADMIN
 
 

@@ -23,10 +23,10 @@ from gateway.surfaces.memory.answer import TOGETHER, Answer, send_within_time
 from gateway.surfaces.memory.extras import Extras
 from gateway.surfaces.memory.fields import fill
 
-# Fields of the contract, with what stands where a platform says nothing.
+# Fields of the contract, with the default for a platform that leaves them out.
 _HIT: JsonObject = {"score": 0.0, "path": "", "content": ""}
 _BRAIN: JsonObject = {"id": "", "slug": "", "name": "", "visibility": "private"}
-# What an ingest of something that was there already has done, as some platforms do not say.
+# The result of an ingest that stored nothing new, for platforms that leave these fields out.
 _NOTHING_NEW: JsonObject = {"chunk_count": 0, "embedded_count": 0, "duration_ms": 0, "reused": False}
 _MAY_BE_LEFT_OUT = frozenset({"reflection", "ended_at"})
 _MEDIA_TYPES = {
@@ -39,7 +39,7 @@ _MEDIA_TYPE_BY_EXTENSION = {".md": "text/markdown", ".markdown": "text/markdown"
 
 
 class Memory(Surface):
-    """Translates the canonical words to operations on a brain, and answers to words."""
+    """Translates canonical calls to operations on a brain, and answers to words."""
 
     name = "memory"
     instructions = (
@@ -121,7 +121,7 @@ class Memory(Surface):
     @tool(schema.REFLECT, Use("close_session"))
     async def reflect(self, args: schema.ReflectInput, call: Call) -> Result:
         said = await self._brain.close_session(call, args.brain, args.session_id)
-        # In the contract these are there or not there; some platforms say null for the latter.
+        # In the contract these fields are given or missing; some platforms send null instead.
         answer = {key: value for key, value in said.items() if value is not None or key not in _MAY_BE_LEFT_OUT}
         answer.setdefault("reflection_status", "completed" if answer.get("reflection") else "no_result")
         answer.setdefault("reflection_attempted", bool(answer.get("reflection")))
@@ -198,7 +198,7 @@ def _filled_list(answer: JsonObject, key: str, fields: JsonObject) -> list[JsonO
 
 
 def as_upload(path: str, kind: str | None) -> Callable[[bytes], Upload]:
-    """A file part named after the file alone: where it lies on this host is nobody's business."""
+    """A file part with the name of the file alone: the platform must not learn its folder on this host."""
     name = PurePath(path)
     extension = name.suffix.lower()
     guessed = _MEDIA_TYPE_BY_EXTENSION.get(extension) or mimetypes.guess_type(name.name)[0]

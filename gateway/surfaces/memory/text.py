@@ -1,4 +1,4 @@
-"""What people read: the short summary of each canonical tool's result, and what it leaves out. Pure functions."""
+"""Text for people: the short summary of each canonical tool's result, and a full text beside it. Pure functions."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _DAY_LENGTH = 10
 
 
 def score(value: object) -> str:
-    """Three decimals, or three significant digits where that would read as nothing."""
+    """Three decimals, or three significant digits if three decimals would all be zero."""
     number = float(value) if isinstance(value, (int, float)) and abs(value) < _LARGEST_SCORE else 0.0
     return f"{number:.3f}" if abs(number) >= 0.001 or number == 0 else f"{number:.3g}"
 
@@ -31,7 +31,7 @@ def hits(found: list[JsonObject]) -> str:
 
 
 def _beginning(content: object) -> str:
-    # A hit may hold megabytes, and only its beginning is shown; more of it where some is taken out.
+    # A hit may hold megabytes, and only its beginning is shown; more is read if characters are removed from it.
     text = str(content or "")
     shown = visible(text[:_HIT_LENGTH])
     if len(shown) == _HIT_LENGTH or len(text) <= _HIT_LENGTH:
@@ -40,7 +40,7 @@ def _beginning(content: object) -> str:
 
 
 def whole_hits(found: list[JsonObject]) -> list[tuple[str, str]]:
-    """The hits with all their text, where the summary of them leaves some of it out."""
+    """The hits with all their text, if their summary leaves some of it out."""
     if len(found) <= _HITS_SHOWN and not any(_is_cut(hit.get("content")) for hit in found):
         return []
     named = heads([(hit.get("path"), hit.get("title"), _date(hit)) for hit in found])
@@ -53,7 +53,7 @@ def _is_cut(content: object) -> bool:
 
 
 def _date(hit: JsonObject) -> object:
-    """When it was written, as the platform says it, if it does."""
+    """When it was written, if the platform says so."""
     for name in ("updated_at", "modified", "created_at"):
         if isinstance(date := hit.get(name), str):
             return date
@@ -61,7 +61,7 @@ def _date(hit: JsonObject) -> object:
 
 
 def remembered(document: JsonObject) -> str:
-    """Says what was stored, even where the platform's record lacks a field: it is stored all the same."""
+    """Says what was stored, even if the platform's record lacks a field: the note is stored all the same."""
     name, size = f"{line(document.get('path'))} (id {line(document.get('id'))}", document.get("byte_size")
     unfound = " This platform's search does not look there." if document.get("searchable") is False else ""
     if document.get("reused"):
@@ -128,7 +128,7 @@ def created(brain: JsonObject) -> str:
 
 
 def answered(answer: str, citations: list[JsonObject], origins: Mapping[str, JsonObject]) -> str:
-    """The answer, and what it cites by title, path and date; by their ids what the platform does not tell more of."""
+    """The answer, and its sources by title, path and date, or by id if the platform sends nothing else."""
     cited = dict.fromkeys(str(citation.get("document_id") or "") for citation in citations)
     known = [f"- {_origin(origins[document])}" for document in cited if document in origins]
     unknown = sorted(line(document) for document in cited if document not in origins)
@@ -151,7 +151,7 @@ def _day(origin: JsonObject) -> str:
 def sources(
     retrieved: list[JsonObject], citations: list[JsonObject], origins: Mapping[str, JsonObject]
 ) -> list[tuple[str, str]]:
-    """What an answer draws on: what the platform found, in its order, and then what is only cited."""
+    """The sources of an answer: the chunks that the platform found, in its order, then those that are only cited."""
     quotes: dict[str, list[str]] = {}
     for citation in citations:
         quotes.setdefault(citation["document_id"], []).append(citation["quote"])

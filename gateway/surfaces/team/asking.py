@@ -1,4 +1,4 @@
-"""Asks the person at the client which scope is meant, where that client can be asked."""
+"""Asks the person at the client which scope is meant, if the client can show a question."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -20,12 +20,12 @@ _MOST_CHOICES: Final = 100
 async def asked_scope(
     content: str, choices: Callable[[], Awaitable[Sequence[str]]], *, may_begin: bool
 ) -> str | InputRequiredResult:
-    """The scope that was chosen; or the question itself, which a modern client answers by calling again.
+    """The chosen scope, or the question, which a modern client answers by calling again.
 
-    `may_begin` is whether a project that is not there yet may be named, too.
+    `may_begin` is whether a project that does not exist yet may be named, too.
 
     Raises:
-        GatewayError: validation_error, with the scopes there are, where nobody can be asked, or nobody chose.
+        GatewayError: validation_error, with the scopes that exist, if nobody can be asked, or nobody chose.
     """
     incoming = INCOMING.get()
     if (answer := (incoming.input_responses or {}).get(_QUESTION)) is not None:
@@ -39,13 +39,13 @@ async def asked_scope(
     try:
         result = await incoming.elicit(form.message, form.requested_schema)
     except (MCPError, ValidationError):
-        # No way to the client, or no answer from it that could be one.
+        # There is no way to the client, or its answer is not valid.
         raise unnamed(offered, may_begin) from None
     return await _take_answer(result, choices, may_begin)
 
 
 def _takes_questions(capabilities: ClientCapabilities | None) -> bool:
-    """Whether the client said that it shows forms. One that names no kind of question means them."""
+    """Whether the client said that it shows forms. If it names no kind of question, it means forms."""
     said = None if capabilities is None else capabilities.elicitation
     return said is not None and (said.form is not None or said.url is None)
 

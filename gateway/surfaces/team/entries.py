@@ -1,4 +1,4 @@
-"""Entries of the `team` surface: what a note says as one, and the change to a note that remembering is."""
+"""Entries of the `team` surface: reads a note as an entry, and makes the change of a note for `memory_remember`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from gateway.operations.table import JsonObject
 from gateway.surfaces.team.schema import TYPES, RememberInput, is_key
 from gateway.surfaces.team.scopes import Place
 
-# Of a note that a person wrote without saying.
+# The type of a note that a person wrote without a type.
 _OTHER_TYPE: Final = "status"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who writes, with what, and over which way in: as the gateway knows it, never as an argument says."""
+    """Author, client and channel of a write: as the gateway knows them, never from an argument."""
 
     author: str
     client: str | None
@@ -30,12 +30,12 @@ class Origin:
 
 
 def name_of(key: str | None, type_: str, content: str) -> str:
-    """What an entry is called in its scope: the same statement without a key is always the same entry."""
+    """The name of an entry in its scope: the same statement without a key is always the same entry."""
     return key or f"{type_}-{names.digest([type_, content])[:32]}"
 
 
 def remembering(args: RememberInput, place: Place, origin: Origin) -> Change:
-    """The change that a statement makes: none, where this is what is there."""
+    """The change that a statement makes; none if the entry already says this."""
     digest = names.digest([args.type, args.content])
 
     def change(before: Note | None) -> Draft | None:
@@ -55,12 +55,12 @@ def _says(note: Note, args: RememberInput, digest: str) -> bool:
 
 
 def _plain(content: str) -> str:
-    """As it compares: editors change the ends of lines, platforms trim the space around."""
+    """The text for a comparison: editors change the ends of lines, and platforms trim the space around."""
     return content.replace("\r\n", "\n").strip()
 
 
 def _displaced(note: Note, args: RememberInput, place: Place) -> Mapping[str, bytes]:
-    """A note that somebody edited where this statement belongs: it goes where its own words belong."""
+    """A note that somebody edited at the place of this statement. It moves to the place of its own words."""
     type_ = type_of(note, args.type)
     path = place.path(name_of(None, type_, note.content))
     known = {field: note.text(field) for field in ("author", "client", "channel")}
@@ -78,7 +78,7 @@ def _has_type(note: Note) -> bool:
 
 
 def entry_of(place: Place, listed: Entry, note: Note) -> JsonObject:
-    """A note as its surface shows it. One that a person wrote, or edited, lacks nothing either."""
+    """A note as its surface shows it. Fields that are missing because a person wrote it get defaults."""
     note = understood(note, _has_type)
     name = place.name(listed.path)
     in_name = next((type_ for type_ in TYPES if name.startswith(f"{type_}-")), _OTHER_TYPE)
@@ -100,7 +100,7 @@ def newest_first(entries: list[JsonObject]) -> list[JsonObject]:
 
 
 def grouped(entries: list[JsonObject], cap: int) -> list[JsonObject]:
-    """By type, in the order of the contract; of each no more than the cap and its share, and how many more."""
+    """The entries by type, in the order of the contract, up to the cap and share of each, and how many more exist."""
     by_type = {type_: [entry for entry in entries if entry["type"] == type_] for type_ in TYPES}
     shown = {type_: bounded(found[:cap], "content", RESULT_LENGTH // len(TYPES))[0] for type_, found in by_type.items()}
     return [

@@ -1,4 +1,4 @@
-"""Where a team wants what names no scope: a note in its brain says so, else the gateway's setting."""
+"""Where entries without a scope are stored: a note in the team's brain says so, else the gateway's setting."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from gateway.operations.notes import Note, understood
 
 log = structlog.get_logger()
 
-# No entry: no key begins like this, and no listing shows it. A person writes it, on the platform.
+# Not an entry: no key begins like this, and no listing shows it. A person writes it, on the platform.
 PATH: Final = "memory/global/team/_policy.md"
 FIELD: Final = "write_scope"
 CHOICES: Final = ("ask", "project", "global")
@@ -34,7 +34,7 @@ class Policy:
         return self._otherwise
 
     def _tell_once(self, brain: str | None) -> None:
-        """Tell the log of a note that says nothing, once for each brain, and no more of them than can be kept."""
+        """Tell the log of a note without a valid policy, once for each brain, for a limited number of brains."""
         if brain not in self._told and len(self._told) < _TOLD:
             self._told.add(brain)
             log.warning("team.policy_ignored", brain=brain, path=PATH, wanted=f"{FIELD}: {' | '.join(CHOICES)}")

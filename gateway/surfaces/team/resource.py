@@ -1,4 +1,4 @@
-"""The resource `memory://{scope}`: the entries of a scope, and the names of scopes as they are typed."""
+"""The resource `memory://{scope}`: the entries of a scope, and completion of the names of scopes."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ def add_resource(mcp: FastMCP, surface: Surface, listing: Listing, names: Names)
 
 @contextmanager
 def _reading(surface: Surface) -> Iterator[Call]:
-    """A call of somebody who may read. What fails is said as MCP says it of resources."""
+    """A call of a caller who may read. Failures become MCP's errors for resources."""
     call = surface.call()
     try:
         require(call, scopes.READ, surface)

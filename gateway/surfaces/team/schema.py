@@ -12,7 +12,7 @@ from gateway.operations import scopes
 TYPES: Final = ("decision", "convention", "constraint", "open_question", "glossary", "status")
 _SCOPE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 _KEY = r"^[a-z0-9]+([.-][a-z0-9]+)*$"
-# What an entry without a key is called: no key may look like it.
+# The form of a name of an entry without a key. No key may look like it.
 _WITHOUT_KEY: Final = re.compile(rf"({'|'.join(TYPES)})-[0-9a-f]{{32}}")
 
 Type = Literal["decision", "convention", "constraint", "open_question", "glossary", "status"]
@@ -119,7 +119,7 @@ _ENTRY = {
 _ENTRIES = {"type": "array", "items": object_of(**_ENTRY)}
 # How many of each scope's notes were not read, because newer ones were.
 _LEFT_OUT = {"type": "array", "items": object_of(scope=STRING, notes=INTEGER)}
-# Scopes that were asked for and hold nothing: a new project's, or one that is misspelt.
+# Scopes that were named and have no entries: of a new project, or misspelt.
 _EMPTY_SCOPES = {"type": "array", "items": STRING}
 
 REMEMBER = ToolSpec(

@@ -1,4 +1,4 @@
-"""The scopes of the `team` surface: which of them a caller sees, and where in the brain each one lies."""
+"""The scopes of the `team` surface: which of them a caller sees, and in which folder of the brain each one is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ class Place:
 
 
 class Scopes:
-    """The scopes there are for a caller: their own, the one for all, and the projects that are theirs."""
+    """The scopes of a caller: the private one, the global one, and their projects."""
 
     def __init__(self, notes: Notebook, sees_all: Callable[[Principal], bool]) -> None:
-        """`sees_all` is whether every project there is, is somebody's to use."""
+        """`sees_all` is whether every caller may use every project."""
         self._notes = notes
         self._sees_all = sees_all
 
@@ -57,10 +57,10 @@ class Scopes:
         return sorted(name for name in found if name is not None and is_project(name))
 
     def place(self, call: Call, scope: str) -> Place:
-        """Where a scope is that the caller may see.
+        """The folder of a scope that the caller may see.
 
         Raises:
-            GatewayError: not_found, whether it is not there or not theirs.
+            GatewayError: not_found, if it does not exist and also if it is not theirs.
         """
         if scope == PRIVATE:
             folder = self._notes.private_folder(call)
@@ -74,7 +74,7 @@ class Scopes:
         return Place(scope, f"{self._notes.project_folder(call, scope)}/team")
 
     def at_hand(self, call: Call) -> str | None:
-        """The project that the call names besides its arguments.
+        """The project that the call names outside its arguments.
 
         Raises:
             GatewayError: validation_error, where that is no project's name.
@@ -85,17 +85,17 @@ class Scopes:
         return project
 
     def may_begin(self, call: Call) -> bool:
-        """Whether a project that is not there yet is the caller's, too."""
+        """Whether the caller may use a project that does not exist yet."""
         return self._sees_all(call.caller.principal)
 
     def _sees(self, principal: Principal, project: str) -> bool:
         return self._sees_all(principal) or project in principal.projects
 
     def found(self, call: Call, id_: str, within: str | None = None) -> tuple[Place, str]:
-        """The scope and the path that an id is of.
+        """The scope and the path of an id.
 
         Raises:
-            GatewayError: not_found, for whatever is no id of an entry that the caller may see.
+            GatewayError: not_found, if it is not the id of an entry that the caller may see.
         """
         scope, _, name = id_.partition("/")
         try:
@@ -110,7 +110,7 @@ class Scopes:
 
 
 def is_project(name: str) -> bool:
-    """Whether a scope of that name is a project's. What differs from a reserved word in its capitals alone is none."""
+    """Whether this can be the name of a project. A reserved word in other capitals cannot."""
     return names.is_project(name) and name.lower() not in RESERVED
 
 

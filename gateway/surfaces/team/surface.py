@@ -31,7 +31,7 @@ _CLIENT_LENGTH = 128
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read of some scopes, newest first."""
+    """The entries that were read from some scopes, newest first."""
 
     entries: list[JsonObject]
     left_out: list[JsonObject]
@@ -40,18 +40,18 @@ class Read:
     """The scopes that hold nothing."""
 
     def left_out_with(self, entries: Sequence[JsonObject]) -> list[JsonObject]:
-        """The same with entries that were read, and are too many for one result."""
+        """The same, without the entries that are too many for one result."""
         notes = Counter({one["scope"]: one["notes"] for one in self.left_out})
         notes.update(str(entry["scope"]) for entry in entries)
         return [{"scope": scope, "notes": count} for scope, count in notes.items()]
 
     def empty_of(self, named: str | None) -> list[str]:
-        """The scope that was named, if that is one of them: what nobody asked for by name is not missed."""
+        """The scope that the caller named, if it is one of these. Scopes that were not named are not reported."""
         return [scope for scope in self.empty if scope == named]
 
 
 class Team(Surface):
-    """Translates what a team remembers to notes, in a folder for each scope."""
+    """Translates the entries of a team to notes, in a folder for each scope."""
 
     name = "team"
     instructions = (
@@ -131,7 +131,7 @@ class Team(Surface):
         return Result(told, answer, full=self.full_text(text.whole_digest(groups)))
 
     async def _relevant(self, call: Call, scope: str | None) -> Sequence[str]:
-        """What a session begins with: what holds for all, with one scope, or with one's own and the project at hand."""
+        """The scopes for the start of a session: global, with one scope, or with private and the project at hand."""
         if scope is not None:
             return list(dict.fromkeys((scope, GLOBAL)))
         project = self._scopes.at_hand(call)
@@ -156,7 +156,7 @@ class Team(Surface):
         return lambda: self._notes.entries(call, place.folder, ending=place.ending)
 
     async def _scope_of_write(self, call: Call, content: str) -> str | InputRequiredResult:
-        """Where something goes that names no scope, as the team has decided; else a person is asked."""
+        """The scope for a write that names none, by the team's policy; if the policy says so, a person is asked."""
         policy = await self._policy.write_scope(call)
         if policy == "global":
             return GLOBAL
@@ -165,7 +165,7 @@ class Team(Surface):
             return project
         may_begin = self._scopes.may_begin(call)
         scope = await asked_scope(content, lambda: self._scopes.visible(call), may_begin=may_begin)
-        # The time a person takes is not the platform's.
+        # The time that a person takes does not count against the call's deadline.
         call.began = time.monotonic()
         return scope
 

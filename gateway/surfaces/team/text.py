@@ -8,7 +8,7 @@ from gateway.operations.table import JsonObject
 
 _SHOWN: Final = 20
 _LENGTH: Final = 320
-# A rule that is cut off may say the opposite: in a digest there is more room.
+# The beginning of a rule may say the opposite of the whole, so a digest shows more of each entry.
 _DIGEST_LENGTH: Final = 2000
 _AUTHOR_LENGTH: Final = 64
 NO_PROJECT: Final = (
@@ -57,18 +57,18 @@ def scopes(found: Sequence[JsonObject]) -> str:
 
 
 def digest(groups: Sequence[JsonObject], left_out: Sequence[JsonObject], empty: Sequence[str], prefix: str = "") -> str:
-    """What stands at the beginning of a session: each type with its entries, newest first."""
+    """The digest for the beginning of a session: each type with its entries, newest first."""
     parts = [_group(group) for group in groups if group["entries"]] or ["Nothing is remembered yet."]
     return "\n\n".join([*parts, *_older(left_out), *_nothing_in(empty, prefix)])
 
 
 def whole(entries: Sequence[JsonObject]) -> list[tuple[str, str]]:
-    """Entries with all they say, where the lines of a recall leave some of it out."""
+    """Entries with their full text, if the lines of a recall leave some of it out."""
     return _whole(entries) if len(entries) > _SHOWN or _is_one_cut(entries, _LENGTH) else []
 
 
 def whole_digest(groups: Sequence[JsonObject]) -> list[tuple[str, str]]:
-    """The entries of a digest with all they say, where it leaves some of it out."""
+    """The entries of a digest with their full text, if the digest leaves some of it out."""
     entries = [entry for group in groups for entry in group["entries"]]
     return _whole(entries) if _is_one_cut(entries, _DIGEST_LENGTH) else []
 
@@ -107,7 +107,7 @@ def _line(entry: JsonObject, length: int) -> str:
 
 
 def _said(entry: JsonObject, length: int) -> str:
-    """All that it takes to use an entry; what others wrote comes last, so that it cannot pass for the rest."""
+    """An entry with its id, author and text. The text comes last, so that it cannot look like another field."""
     named = f" {line(entry['key'])}" if "key" in entry else ""
     origin = f"(id {line(entry['id'])}, by {_short(str(entry['author']), _AUTHOR_LENGTH)})"
     content = str(entry["content"])
@@ -121,8 +121,8 @@ def _short(content: str, length: int) -> str:
 
 
 def _begun(content: str, length: int) -> tuple[str, bool]:
-    """As much of it as there is room for, on one line, and whether that is not all."""
-    # Some room for what is taken out: only the beginning is looked at.
+    """The beginning that fits, on one line, and whether it was cut."""
+    # Only the beginning is looked at, with some more characters in place of those that are removed.
     shown = line(content[: 4 * length])
     is_cut = len(shown) > length or len(content) > 4 * length
     return (shown[:length] + "…" if is_cut else shown), is_cut
