@@ -1,4 +1,4 @@
-"""The file of the audit log: one line of JSON an event, added whole, by however many processes."""
+"""The file of the audit log: one line of JSON for each event, added whole, by any number of processes."""
 
 import errno
 import getpass
@@ -16,7 +16,7 @@ from gateway.operations.table import JsonObject
 
 log = structlog.get_logger()
 
-# A pipe that nobody reads is an error, and nothing to wait for.
+# If it is a pipe without a reader, this fails at once instead of waiting.
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -29,12 +29,12 @@ class AuditFile:
         self._file, self._is_torn, self._fails = _opened(path), False, False
 
     def write(self, line: JsonObject) -> None:
-        """Add a line. What fails is told in the log: a call that was made is not undone by it."""
-        # What follows a line that was cut off begins one of its own.
+        """Add a line. A failure is told in the log, because it cannot undo the call."""
+        # After a line that broke off, the next one begins on a line of its own.
         body = b"\n" * self._is_torn + write_json(line) + b"\n"
         try:
             self._follow()
-            # In one piece, so that lines of several processes stand one after the other.
+            # In one write, so that lines of several processes do not mix.
             written = os.write(self._file, body)
             self._is_torn = written < len(body)
             if self._is_torn:
@@ -70,7 +70,7 @@ def _opened(path: Path) -> int:
 
 
 def keep_audit(settings: Settings, *, of_command: bool = False) -> None:
-    """From now on, tell the file that is set, if one is. Of a command, who gave it.
+    """From now on, write to the file that is set, if any. For a command, with the user who gave it.
 
     Raises:
         BadSetting: it cannot be written to.

@@ -1,4 +1,4 @@
-"""The brains there are, for commands that are told one: a name that is wrong is best told where it is written."""
+"""The brains that exist, for commands that name one, so that a wrong name is reported at once."""
 
 import asyncio
 
@@ -29,12 +29,12 @@ def embedded_brains(settings: Settings) -> list[tuple[str, str]]:
 
 
 def brains_for(settings: Settings, whose: Record | User) -> list[tuple[str, str]]:
-    """Slug and id of each brain that whoever has this token, or this user, would be shown.
+    """Slug and id of each brain that the owner of this token, or this user, would see.
 
     Raises:
         BadSetting: the platform cannot be asked.
         CannotStart: the embedded brain cannot be opened.
-        GatewayError: the platform does not say.
+        GatewayError: the platform does not list its brains.
     """
     if settings.upstream_url is None:
         return embedded_brains(settings)
@@ -43,7 +43,7 @@ def brains_for(settings: Settings, whose: Record | User) -> list[tuple[str, str]
 
 
 async def _listed(settings: Settings, whose: Record | User) -> list[tuple[str, str]]:
-    # Imported when used: it takes longer than all else that the command does.
+    # Imported when used, because the import takes longer than the rest of the command.
     from gateway.app.gateway import Gateway
     from gateway.http.auth.login.inbound import principal_of_user
     from gateway.http.auth.tokens import principal_of

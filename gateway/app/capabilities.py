@@ -12,7 +12,7 @@ URI = "brains://capabilities"
 _OWN_FETCH = Op.FETCH_PAGE.lacked
 _ITSELF = "the gateway itself"
 
-# code -> what a person does about it; the rest is said by the message.
+# code -> what a person should do about it. For other codes, the message is enough.
 _REMEDIES = {
     "unauthorized": "Set BRAINS_UPSTREAM_TOKEN to a token that the platform accepts.",
     "forbidden": "Set BRAINS_UPSTREAM_TOKEN to a token that may list brains.",
@@ -58,7 +58,7 @@ async def _rows(brain: Brain, surface: Surface, name: str, call: Call) -> list[J
         how = "no directory is open to it here"
         return [{**of, "case": "", "served": False, "route": None, "how": how, "missing": []}]
     if not surface.uses()[name]:
-        # It asks nothing of a brain, so no platform can lack what it takes.
+        # This tool uses no brain, so no platform can lack anything for it.
         return [{**of, "case": "", "served": True, "route": _ITSELF, "how": "", "missing": []}]
     rows = []
     for use in surface.uses()[name]:

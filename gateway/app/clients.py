@@ -31,7 +31,7 @@ def client_entries(settings: Settings) -> list[ClientEntry]:
 
 
 def root_url(settings: Settings) -> str:
-    """An address a client can use: what is listened on may be every address there is."""
+    """An address that a client can use, because the gateway may listen on all addresses."""
     if settings.public_url is not None:
         return settings.public_url
     if settings.is_loopback:
@@ -42,7 +42,7 @@ def root_url(settings: Settings) -> str:
 
 
 def _environment_for_stdio(settings: Settings) -> dict[str, str]:
-    """What a process that a client starts must be told, to serve the same brain as this one."""
+    """The settings that a process started by a client needs, to serve the same brain as this one."""
     if settings.upstream_url is not None:
         told = {"BRAINS_UPSTREAM_URL": settings.upstream_url}
         if settings.upstream_token is not None:

@@ -23,7 +23,7 @@ from gateway.config.settings import BadSetting, Settings
 log = structlog.get_logger()
 
 _LOOK_SECONDS: Final = 600.0
-# Backups are made once a day. With none for so long, something keeps them from being made.
+# Backups are made once a day. If there is none for this long, something prevents them.
 _OVERDUE_SECONDS: Final = 2 * 24 * 3600
 _LOOK_PATIENCE: Final = 0.2
 _COUNTED: Final = {"notes": "documents", "chunks": "chunks", "vectors": "vectors"}
@@ -33,12 +33,12 @@ _ELSEWHERE: Final = (
 
 
 def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
-    """What is wrong with the file of the embedded brain; None also where a platform is used instead."""
+    """What is wrong with the file of the embedded brain; None also if a platform is used instead."""
     return None if settings.upstream_url is not None else check_database(settings.data_dir, thorough=thorough)
 
 
 def sizes_of(data_dir: Path) -> dict[str, int]:
-    """How large the embedded brain is: bytes, and how much is in it. Less where it cannot be read at the moment."""
+    """How large the embedded brain is: bytes, and how much is in it. Fewer figures if it cannot be read now."""
     file = data_dir / FILE_NAME
     if not file.exists():
         return {}
@@ -66,7 +66,7 @@ def back_up(settings: Settings, target: Path, *, with_secrets: bool) -> Copied:
 
 
 def restore(settings: Settings, source: Path, *, with_secrets: bool) -> tuple[Copied, list[Path]]:
-    """The backup in its place, and the files of tokens and keys that came with it and were wanted.
+    """Restore the backup. Returns it, and the files of tokens and keys that were restored with it.
 
     Raises: CannotStart, BadSetting.
     """
@@ -79,7 +79,7 @@ def restore(settings: Settings, source: Path, *, with_secrets: bool) -> tuple[Co
 
 
 def backup_state(settings: Settings) -> tuple[str, str | None]:
-    """What there is of daily backups, and what is wrong with that, each in a sentence."""
+    """The daily backups that exist, and what is wrong with them, each in a sentence."""
     directory, now = settings.backup_dir, datetime.now(UTC).timestamp()
     if settings.upstream_url is not None:
         return "", None
@@ -94,8 +94,8 @@ def backup_state(settings: Settings) -> tuple[str, str | None]:
 
 
 def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
-    """Leave nothing of what was erased in the file of the embedded brain. Returns which notes were made of the one at
-    this path, and which backups still have it or a version of it: daily ones, and what `restore` has put aside.
+    """Remove erased notes from the bytes of the embedded brain's file. Returns the notes that were made from the one at
+    this path, and the backups that still have it or a version of it: daily ones, and files that `restore` has kept.
 
     Raises: CannotStart.
     """
@@ -110,7 +110,7 @@ def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
 
 
 def rewrite(settings: Settings) -> None:
-    """Write the file of the embedded brain anew, without the bytes of what was deleted.
+    """Write the file of the embedded brain anew, without the bytes of deleted notes.
 
     Raises: CannotStart.
     """
@@ -167,7 +167,7 @@ def _secret_files(settings: Settings) -> dict[str, Path]:
 
 
 def _put_secrets(settings: Settings, secrets: Mapping[str, bytes]) -> list[Path]:
-    """Write those files again whose place is known. What was there is kept beside each."""
+    """Restore those files whose path is known. The old file is kept beside each."""
     written = []
     for name, path in _secret_files(settings).items():
         if name in secrets:

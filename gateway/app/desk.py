@@ -1,4 +1,4 @@
-"""What commands work at: a brain and its documents, as the tools have them, for a person at a terminal."""
+"""The brain and its documents for the commands of a person at a terminal, in the same way as for the tools."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from gateway.surfaces.memory.surface import as_upload
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One person, and the brain they have named, if they have."""
+    """One person, and the brain that they have named, if any."""
 
     brain: Brain
     shelf: Shelf
@@ -31,7 +31,7 @@ class Desk:
     command: str = ""
 
     def call(self) -> Call:
-        """A call of theirs. Each thing that is done is one."""
+        """A call of theirs. Each action is one call."""
         partition = LOCAL.subject if self.principal is LOCAL else self.principal.partition
         bound = self.principal.brain
         caller = Caller(
@@ -40,11 +40,11 @@ class Desk:
         return Call(caller, surface="command", tool=self.command)
 
     def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
-        """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
+        """Other places that still hold an erased note, from `database_file.scrub`; None if a platform is used."""
         return None if self.settings.upstream_url is not None else scrub(self.settings, path)
 
     def rewrite(self) -> bool:
-        """Leave no bytes of what was deleted in the embedded brain's file; False where there is a platform instead."""
+        """Remove the bytes of deleted notes from the embedded brain's file; False if a platform is used instead."""
         if self.settings.upstream_url is not None:
             return False
         rewrite(self.settings)
@@ -77,7 +77,7 @@ async def at_desk(
 
 
 def _principal(settings: Settings, whose: str | None) -> Principal:
-    """Whoever is at the terminal, who may do everything; or somebody with a token, as whom they act.
+    """The person at the terminal, who may do everything; or the owner of a token, as whom they act.
 
     Raises: BadSetting.
     """
@@ -105,14 +105,14 @@ def _records(settings: Settings) -> list[token_file.Record]:
 
 
 def tokens_of(desk: Desk) -> list[token_file.Record]:
-    """All tokens of the person at the desk, also those that are over."""
+    """All tokens of the person at the desk, also those that have ended."""
     if desk.principal is LOCAL or desk.settings.auth in {"jwt", "password"}:
         return []
     return [record for record in _records(desk.settings) if record.subject == desk.principal.subject]
 
 
 def principals_of(desk: Desk) -> list[Principal]:
-    """The person at the desk with each of their tokens: what was said in a session goes by the token, too."""
+    """The person at the desk with each of their tokens, because sessions belong to a token, too."""
     return [_at_terminal(desk.settings, record) for record in tokens_of(desk)] or [desk.principal]
 
 

@@ -1,4 +1,4 @@
-"""What is said of a gateway to whoever runs it: by `doctor`, and on the page."""
+"""What the operator is told about the gateway: by `doctor`, and on the page."""
 
 from gateway.app.database_file import backup_state, trouble_of
 from gateway.config.settings import Settings
@@ -6,7 +6,7 @@ from gateway.operations.table import JsonObject
 
 
 def facts(report: JsonObject, platform: str, files: str, backups: str) -> list[tuple[str, str]]:
-    """What there is, in a few words each."""
+    """The parts of the gateway, in a few words each."""
     models, ignored = report.get("models", {}), report.get("ignored", [])
     said = [
         ("Platform", platform),
@@ -55,7 +55,7 @@ def _brain(brain: JsonObject | None) -> str:
 
 
 def _ignored(settings: list[str]) -> str:
-    """What was set in vain."""
+    """The settings that have no effect."""
     are = "is" if len(settings) == 1 else "are"
     return f"{' and '.join(settings)} {are} for the embedded brain alone, and a platform is set"
 

@@ -42,7 +42,7 @@ class EmbeddedBrain:
         read_only: bool = False,
         quota: Quota | None = None,
     ) -> None:
-        """`backups` are made daily in a directory, which keeps so many of them."""
+        """`backups` is the directory for daily backups, and how many it keeps."""
         token = secrets.token_urlsafe(32)
         self._store = open_store(data_dir, embedder, quota)
         listening = listening_socket("127.0.0.1", 0)
@@ -64,7 +64,7 @@ class EmbeddedBrain:
 
 
 def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
-    """The embedded brain as it is set up, with its models and its backups.
+    """The embedded brain as the settings say, with its models and its backups.
 
     Raises: CannotStart.
     """
@@ -80,14 +80,14 @@ def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
 
 
 def quota_of(settings: Settings) -> Quota | None:
-    """How much a brain may hold, if that is limited."""
+    """How much a brain may hold, if there is a limit."""
     if settings.quota_notes is None and settings.quota_bytes is None:
         return None
     return Quota(settings.quota_notes, settings.quota_bytes)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
-    """What makes vectors for the embedded brain: the service that is set, or a small model, where it is installed."""
+    """The embedder of the embedded brain: the service that is set, or the small model if it is installed."""
     if settings.embed_url is None or settings.embed_model is None:
         return OfflineEmbedder() if offline.is_installed() else None
     key = settings.embed_key.get_secret_value() if settings.embed_key else None
@@ -137,7 +137,7 @@ def platform_server(
             log_config=None,
             access_log=False,
             lifespan="off",
-            # Longer than any client of ours keeps an idle connection, so that it is the client who closes.
+            # Longer than any client of ours keeps an idle connection, so that the client closes it first.
             timeout_keep_alive=60,
             timeout_graceful_shutdown=10,
         )
@@ -145,7 +145,7 @@ def platform_server(
 
 
 async def convert_in_child(kind: Parsed, body: bytes, charset: str | None) -> Converted:
-    """What needs a parser is read for the platform as pages are read for everybody: in a process with limits.
+    """Reads documents that need a parser for the platform, as pages are read: in a process with limits.
 
     Raises: Refused.
     """

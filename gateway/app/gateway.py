@@ -72,7 +72,7 @@ class Gateway:
     def __init__(
         self, settings: Settings, *, roots: tuple[Path, ...] | None, observing: "Observing | None" = None
     ) -> None:
-        """`roots` are the directories that files may be ingested from; None where that is not offered at all."""
+        """`roots` are the directories that files may be ingested from; None if that is not offered at all."""
         self._observing = observing
         observer = None if observing is None else observing.observer
         self._settings = settings
@@ -89,7 +89,7 @@ class Gateway:
         )
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
-        # Those of one tenant share what is stored; nobody of them may take all the room.
+        # The callers of one tenant share what is stored, but none of them may take all the room.
         self._buckets = _shared_buckets(settings)
         allowance = _allowance(settings) if settings.tells_callers_apart else None
         self._limits = Limits(allowance, shared=self._buckets, observer=observer)
@@ -123,7 +123,7 @@ class Gateway:
     def _credentials(self) -> Credentials:
         settings = self._settings
         if settings.upstream_auth == "static":
-            # Many tenants and one token: that is the embedded brain, also where it runs in the process of the workers.
+            # Many tenants and one token: this can only be the embedded brain, also if it runs in the supervisor.
             return Telling() if settings.is_shared else Static()
         if settings.upstream_auth == "passthrough":
             return Passthrough()
@@ -133,19 +133,19 @@ class Gateway:
             issuer=str(settings.public_url),
             audience=str(settings.upstream_audience),
             internal_key=self._internal_key,
-            # What MemoAI scopes by comes from a header, which is as good as the caller where there is one tenant.
+            # MemoAI scopes by a header. With one tenant, the header is as trustworthy as the caller.
             every_project=lambda: not settings.is_shared and self._upstream.speaks(MEMOAI),
         )
 
     def surface(self, name: str) -> Surface:
-        # Imported when it is served: over stdio that is one of them.
+        # Imported when it is served, because over stdio only one surface is.
         module = import_module(f"gateway.surfaces.{name}.surface")
         made: Surface = getattr(module, SURFACES[name])(self.brain, _options(self._settings))
         made.recent = self.recent
         return made
 
     def surfaces(self) -> list[Surface]:
-        """Those that are served, the one at `/mcp` first."""
+        """The surfaces that are served, the one at `/mcp` first."""
         first = self._settings.first_surface
         return [self.surface(name) for name in (first, *(n for n in self._settings.surfaces if n != first))]
 
@@ -177,7 +177,7 @@ class Gateway:
         return mcp
 
     def door(self, metrics: Page | None = None) -> Door:
-        """Who may call over HTTP; and what the operator is shown at `/metrics`, if anything."""
+        """Who may call over HTTP, and what `/metrics` shows to the operator, if anything."""
         if self._settings.auth == "jwt":
             self._provider = pooled_client()
         if self._settings.auth == "password":
@@ -213,9 +213,9 @@ class Gateway:
         return Ready(not problems, platform, details, problem)
 
     async def models(self, *, trying: bool = False) -> JsonObject | None:
-        """Which models the embedded brain uses, and how they are; None if it does not run, or a platform is set.
+        """The models of the embedded brain, and whether they work; None if it does not run, or a platform is set.
 
-        A language model is only `trying` asked for a word, to see whether it works.
+        Only with `trying`, a language model is asked for a word, to see whether it works.
         """
         if self._embedded is None and not self._is_worker:
             return None
@@ -230,7 +230,7 @@ class Gateway:
         return self._settings.upstream_url is not None and WORKER_OF in os.environ
 
     def _where(self) -> str | None:
-        """Where the platform is; the embedded brain is nowhere until it is used."""
+        """The address of the platform. The embedded brain has none until it is used."""
         if self._settings.upstream_url is not None:
             return self._settings.upstream_url
         started = self._embedded
@@ -238,7 +238,7 @@ class Gateway:
         return started.result().url if started is not None and is_there else None
 
     async def _problems(self) -> list[str | None]:
-        # The file of the embedded brain is ours; what another platform says of itself is not.
+        # The gateway is responsible for the file of the embedded brain, but not for the state of another platform.
         is_ours = self._settings.upstream_url is None or self._is_worker
         return [
             self._watch.problem if is_ours else None,
@@ -311,7 +311,7 @@ def _inbound(settings: Settings, http: httpx.AsyncClient | None) -> Inbound | No
 
 
 def naming_of(settings: Settings) -> Naming:
-    """What callers are called in the log."""
+    """The names of callers in the log."""
     return short_hash if settings.log_callers == "hash" else str
 
 
@@ -370,14 +370,14 @@ def _options(settings: Settings) -> Options:
 
 
 def _state_security(settings: Settings) -> RequestStateSecurity | None:
-    """What clients carry for us between requests is sealed with keys that every replica has."""
+    """State that clients carry for us between requests is sealed with keys that every replica has."""
     if settings.state_keys_file is None:
         return None
     return RequestStateSecurity(keys=state_keys(settings.state_keys_file.read_bytes()), audience="brains-gateway")
 
 
 def own_fetch(settings: Settings) -> Fetcher | None:
-    """What fetches pages from here, if anything may."""
+    """The fetcher of pages, if the gateway may fetch any."""
     return Fetcher(allowed=settings.fetch_allow) if settings.fetch == "on" else None
 
 
@@ -394,7 +394,7 @@ def _deadlines(settings: Settings) -> Deadlines:
 
 
 def _dialects(settings: Settings) -> tuple[Dialect, ...]:
-    """The dialects the platform may speak; of the embedded brain that is known."""
+    """The dialects that the platform may speak. That of the embedded brain is known."""
     if settings.upstream_url is None:
         return (PLATFORM,)
     return tuple(DIALECTS.values()) if settings.dialect == "auto" else (DIALECTS[settings.dialect],)

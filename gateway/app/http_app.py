@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# By so many more objects than went. Calls leave next to none behind that only the collector finds.
+# A collection begins after this many more objects were made than freed. Calls leave hardly any cycles behind.
 _COLLECTED_AFTER: Final = 10_000
-# And those that outlived a collection, after so many more: an answer that was open for long leaves cycles among them.
+# Objects that outlived a collection are looked at after so many collections: long answers leave cycles among them.
 _OLDER_AFTER: Final = 2
 
 
 def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
-    """What one process serves. `place` is where it counts, with others that serve the same."""
+    """The application of one process. `place` is where it counts, together with other processes of the gateway."""
     metrics = counting(settings, place) if wants_metrics(settings) else None
     observing = observing_of(None if metrics is None else metrics.recorder)
     return app_of(Gateway(settings, roots=settings.ingest_roots or None, observing=observing), settings, metrics)
@@ -51,7 +51,7 @@ def counting(settings: Settings, place: "MetricsPlace | None") -> "Counting":
 
 
 def app_of(gateway: Gateway, settings: Settings, metrics: "Counting | None" = None) -> ASGIApp:
-    """What is served over HTTP, whatever surfaces the gateway has."""
+    """The HTTP application of a gateway with any surfaces."""
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
@@ -81,7 +81,7 @@ def app_of(gateway: Gateway, settings: Settings, metrics: "Counting | None" = No
 
 
 def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The hosts and origins that callers use: those that are listed, and the public address."""
+    """The hosts and origins that callers use: the listed ones, and the public address."""
     public = urlsplit(settings.public_url or "")
     if not public.hostname:
         return settings.allowed_hosts, settings.allowed_origins
@@ -90,15 +90,15 @@ def _names(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _warm_up() -> None:
-    """Do now what the first call would otherwise wait for."""
+    """Do work now for which the first call would otherwise wait."""
     for module in (
         "key_value.aio.adapters.pydantic",
         "key_value.aio.stores.memory",
         "gateway.upstream.wire.connections",
     ):
         importlib.import_module(module)
-    # What is alive now lives for ever: keep the collector from walking it on every pass.
+    # Objects that exist now live for ever, so the collector need not look at them again.
     gc.collect()
     gc.freeze()
-    # Python's own 700 is reached by a single call, and all that are under way are looked through each time.
+    # A single call makes more than Python's own 700 objects, and each collection looks through all calls under way.
     gc.set_threshold(_COLLECTED_AFTER, _OLDER_AFTER, _OLDER_AFTER)

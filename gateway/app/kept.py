@@ -1,4 +1,4 @@
-"""What is kept for one caller, in all brains that they may see."""
+"""Lists everything that is kept for one caller, in all brains that they may see."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,14 @@ from gateway.app.desk import Desk, principals_of
 from gateway.brain.notebook import Entry
 from gateway.operations.table import JsonObject
 
-# Whose tree a note is in. What is in none was stored by `memory`, or came from elsewhere.
+# The tree of each surface. A note in no tree was stored by `memory`, or came from elsewhere.
 _TREES: Final = re.compile(r"memory/global/(kv|team|being)/|memory/project/[^/]+/(team|memo)/")
 _SIGNED: Final = re.compile(r"memory/(?:global/team|project/[^/]+/(?:team|memo))/(?:.*/)?[^_/][^/]*\.md")
 _OF_SESSIONS: Final = ("sessions/", "reflections/")
 
 
 async def kept_for(desk: Desk, brain: str | None) -> list[JsonObject]:
-    """Everything that is theirs, by brain and path; in one brain alone if that is named."""
+    """Everything that belongs to the caller, by brain and path; in one brain alone if it is named."""
     kept: list[JsonObject] = []
     for principal in principals_of(desk):
         kept += await _kept(replace(desk, principal=principal), brain)
@@ -26,7 +26,7 @@ async def kept_for(desk: Desk, brain: str | None) -> list[JsonObject]:
 
 
 async def _kept(desk: Desk, only: str | None) -> list[JsonObject]:
-    """What is this caller's, in each brain that they may see."""
+    """The notes of this caller, in each brain that they may see."""
     kept = []
     for item in (await desk.brain.list_brains(desk.call()))["items"]:
         slug, brain = str(item.get("slug") or item.get("id")), str(item.get("id") or item.get("slug"))
@@ -38,7 +38,7 @@ async def _kept(desk: Desk, only: str | None) -> list[JsonObject]:
 
 
 async def _theirs(desk: Desk, entries: Sequence[Entry]) -> Iterable[Entry]:
-    """Of what they see: all where there is one tenant; else what is private to them, and what bears their name."""
+    """Their notes among those that they see: with one tenant all, else private ones and those that name them."""
     view = desk.brain.view(desk.call())
     if not view.is_limited:
         return entries

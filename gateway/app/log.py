@@ -1,4 +1,4 @@
-"""Logging: one structured line an event, to stderr, because stdout belongs to MCP over stdio."""
+"""Logging: one structured line for each event, to stderr, because stdout belongs to MCP over stdio."""
 
 import errno
 import json
@@ -18,13 +18,13 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 def is_text(format_: str) -> bool:
-    """Whether a person reads it; else every line is one of JSON."""
+    """Whether the log is text for a person; else every line is JSON."""
     return format_ == "text" or (format_ == "auto" and sys.stderr.isatty())
 
 
 def configure(level: str, format_: str) -> None:
     """Set up structlog, and send the libraries' own warnings the same way."""
-    # One function for a line of JSON: each call has one, and every function on its way takes time.
+    # One function for a line of JSON: each call writes one, and every further function would take time.
     structlog.configure(
         processors=[_add_facts, _printable, structlog.dev.ConsoleRenderer()] if is_text(format_) else [_as_json],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -41,17 +41,17 @@ def _as_json(logger: Any, method: str, event: structlog.typing.EventDict) -> str
     event = _add_facts(logger, method, event)
     try:
         line = orjson.dumps(event, default=repr)
-        # Beyond ASCII there are signs at which some readers begin another line.
+        # Beyond ASCII there are characters that some readers take for the end of a line.
         if line.isascii() and b"\x7f" not in line:
             return line.decode()
     except TypeError:
-        # A number of more than 64 bits, or half a pair of surrogates.
+        # It has a number of more than 64 bits, or half a pair of surrogates.
         pass
     return _ENCODER.encode(event)
 
 
 def _add_facts(_logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """How bad it is, when it was, and of an exception its type and the places it came through.
+    """Adds the level, the time and, for an exception, its type and the places in the code.
 
     The message of an exception is left out: it may quote what a caller sent.
     """
@@ -79,14 +79,14 @@ def _now() -> str:
 
 
 def _reason(error: BaseException) -> str | None:
-    """Why the system or SQLite would not do something, by the name that they have for it: such names quote nobody."""
+    """The system's or SQLite's name for a failure. Such names never quote a caller."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorname", None)
     return errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
 def _printable(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Nothing that a terminal would act on."""
+    """Removes characters that control a terminal."""
     return {name: _escaped(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
@@ -109,14 +109,14 @@ class _ToStructlog(logging.Handler):
 def _message(record: logging.LogRecord) -> str:
     try:
         said = record.getMessage()
-        # Of a task that nobody waited for it goes on with the words of its failure.
+        # For a task that nothing awaited, the message goes on with the words of its failure, which are left out.
         return said.partition("\n")[0] if record.name == "asyncio" else said
-    except (KeyError, TypeError, ValueError):  # a library's own slip must not fail the call it was made in
+    except (KeyError, TypeError, ValueError):  # a library's mistake in a log line must not fail a call
         return str(record.msg)
 
 
 def _adopt_standard_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [_ToStructlog()]
-    # Libraries speak up from warning on: at info they would add a line or more to each of ours.
+    # Libraries log from warning on, because at info they would add a line or more to each of ours.
     root.setLevel(max(_LEVELS[level], logging.WARNING))

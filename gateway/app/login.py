@@ -1,4 +1,4 @@
-"""The login of our own, put together from what is set."""
+"""Our own login, put together from the settings."""
 
 import asyncio
 import time
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from gateway.app.redis_limits import RedisLimits
 
 _FILE: Final = "logins.sqlite3"
-# Anybody can make us fetch one: callers who ingest pages must not have to wait for that.
+# Anybody can make us fetch a document, and callers who ingest pages must not wait for that.
 _FETCHES: Final = 2
 _FETCH_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What answers at its paths, what lets callers in, and what both remember."""
+    """The login's server, its check of callers, and the memory that both share."""
 
     server: LoginServer
     inbound: LoginInbound
@@ -52,7 +52,7 @@ def login_of(
     clock: Callable[[], float] = time.time,
     ticks: Callable[[], float] = time.monotonic,
 ) -> Login:
-    """The clock says what time it is, to all replicas; by the ticks each of them measures.
+    """The clock is the time of day, which is the same for all replicas; ticks measure durations in each of them.
 
     Raises: CannotStart.
     """
@@ -87,7 +87,7 @@ def _logins(settings: Settings, clock: Callable[[], float]) -> Logins:
 
 
 def _document_fetch(fetch: Fetcher | None) -> Fetch | None:
-    """What gets the documents of clients: from the public web alone, because nobody has logged in yet."""
+    """The fetcher for documents of clients: from the public web alone, because nobody has logged in yet."""
     if fetch is None:
         return None
     fetch_public = fetch.public_only()

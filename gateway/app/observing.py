@@ -1,4 +1,4 @@
-"""Who is told what happens in this process, where the operator wants metrics or traces."""
+"""Puts observers together, if the operator wants metrics or traces."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Observing:
-    """Hands on what it is told to the metrics and to the traces, as far as there are any."""
+    """Passes events on to the metrics and to the traces, as far as there are any."""
 
     def __init__(self, recorder: "Recorder | None", tracing: "Tracing | None") -> None:
         self._recorder, self._tracing = recorder, tracing
@@ -44,7 +44,7 @@ class Observing:
 
 
 def observing_of(recorder: "Recorder | None" = None) -> Observing | None:
-    """Who is told what happens: metrics, traces if the environment asks for them, or nobody."""
+    """The observers: metrics, traces if the environment asks for them, or none."""
     tracing = None
     if "opentelemetry.sdk.trace" in sys.modules or any(name.startswith("OTEL_") for name in os.environ):
         # Imported when used: over stdio a client waits for whatever is imported.

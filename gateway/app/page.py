@@ -1,4 +1,4 @@
-"""The page for people, put together: what it shows of the gateway, and who may come in."""
+"""Puts the page for people together: what it shows of the gateway, and who may come in."""
 
 import asyncio
 import secrets
@@ -65,10 +65,10 @@ def _is_local(settings: Settings) -> bool:
 
 
 async def _report(gateway: Gateway, settings: Settings, call: Call) -> JsonObject:
-    """What `doctor` says; of files and models only to those who own everything here."""
+    """What `doctor` says. Only the owner of everything here is told about files and models."""
     report = await capabilities(gateway.brain, gateway.surfaces(), call)
     if settings.tells_callers_apart:
-        # Which brain is meant, the URL of each call says.
+        # The URL of each call names the brain.
         unnamed = {"no_brain", "forbidden"}
         return {**report, "problems": [problem for problem in report["problems"] if problem["code"] not in unnamed]}
     models = await gateway.models() or {}
@@ -78,6 +78,6 @@ async def _report(gateway: Gateway, settings: Settings, call: Call) -> JsonObjec
 
 
 def _entries(settings: Settings) -> tuple[ClientEntry, ...]:
-    """Those that are of use to whoever sees the page: from elsewhere, nobody can start a process here."""
+    """The entries that are useful for this visitor: from another machine, nobody can start a process here."""
     is_own = _is_local(settings) and not settings.tells_callers_apart
     return tuple(entry for entry in client_entries(settings) if is_own or "stdio" not in entry.how)

@@ -1,4 +1,4 @@
-"""Whether the platform is there, also when nobody calls: for those who ask whether the gateway is ready."""
+"""Finds out whether the platform answers, also if there are no calls, for `/readyz`."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ log = structlog.get_logger()
 
 State = Literal["ok", "unknown", "unavailable"]
 
-# Between two looks, more or less: replicas that were started together need not look together.
+# The time between two looks, with a random part, so that replicas that started together do not look together.
 _EVERY_SECONDS: Final = 10.0
 _JITTER: Final = 0.2
-# One look. Whoever asks waits less, and is told what was known before.
+# The time for one look. A caller of `/readyz` waits less, and is then told the result of the look before.
 _LOOK_SECONDS: Final = 3.0
 _WAIT_SECONDS: Final = 0.5
-# So many looks in a row without an answer; a platform that refuses connections is gone at once.
+# After so many looks in a row without an answer it is unavailable; if it refuses connections, at once.
 _LATE_LOOKS: Final = 2
 _LARGEST: Final = 1000
 
@@ -28,7 +28,7 @@ _LARGEST: Final = 1000
 class PlatformWatch:
     """Looks at the platform when it is asked about, one look at a time and not too often.
 
-    It shows no credential. Whatever answers is there, with 401 too; what answers with a 5xx is not.
+    It sends no credential. A platform that answers is there, also with 401, but not with a 5xx.
     """
 
     def __init__(

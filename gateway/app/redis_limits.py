@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 
-# What one caller may wait for Redis; after a failure it is left alone for a while.
+# How long one caller may wait for Redis. After a failure, Redis is left alone for a while.
 _SECONDS: Final = 0.25
 _PAUSE_SECONDS: Final = 5.0
 _PREFIX: Final = "brains-gateway:"
@@ -34,7 +34,7 @@ redis.call('HSET', KEYS[1], 'level', tostring(level), 'at', string.format('%.6f'
 redis.call('PEXPIRE', KEYS[1], math.ceil((holds - level) / per_second * 1000) + 1000)
 return '0'
 """
-# A place is held so long, unless that is renewed: those of a process that was killed are free again after it.
+# How long a place is held without renewal. After this time, the places of a killed process are free again.
 HELD_SECONDS: Final = 30.0
 _HOLD: Final = """
 local clock = redis.call('TIME')
@@ -47,7 +47,7 @@ redis.call('ZADD', KEYS[1], now + tonumber(ARGV[3]), ARGV[1])
 redis.call('EXPIRE', KEYS[1], math.ceil(tonumber(ARGV[3])))
 return 1
 """
-# Of those that are still held: one that was given back meanwhile is not taken again.
+# Renews only places that are still held: one that was given back meanwhile is not taken again.
 _RENEW: Final = """
 local clock = redis.call('TIME')
 local until_ = clock[1] + clock[2] / 1000000 + tonumber(ARGV[2])
@@ -57,7 +57,7 @@ redis.call('EXPIRE', KEYS[1], math.ceil(tonumber(ARGV[2])))
 
 
 class RedisLimits:
-    """Takes from buckets and places that others take from too. Where Redis does not answer, nobody is counted here."""
+    """Buckets and places that are shared with other processes. If Redis does not answer, nothing is counted here."""
 
     def __init__(
         self, url: str, clock: Callable[[], float] = time.monotonic, held_seconds: float = HELD_SECONDS
@@ -92,7 +92,7 @@ class RedisLimits:
         return place
 
     def give_back(self, place: str) -> None:
-        """Nobody waits for it: a place that cannot be given back is free again after a while."""
+        """Nothing waits for this: a place that cannot be given back is free again after a while."""
         self._held.discard(place)
         task = asyncio.create_task(self._remove(place))
         self._giving_back.add(task)
@@ -102,14 +102,14 @@ class RedisLimits:
         await self._ask(lambda: self._redis.zrem(_key(place), place))
 
     async def _renew_held(self) -> None:
-        """As long as there are any."""
+        """Renew places, as long as there are any."""
         while self._held:
             await asyncio.sleep(self._held_seconds / 3)
             for place in list(self._held):
                 await self._ask(partial(self._renew, keys=[_key(place)], args=[place, self._held_seconds]))
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]]) -> Any | None:
-        """What Redis says; None if it does not, and for a while afterwards."""
+        """The answer of Redis; None if there is none, and for a while afterwards."""
         if self._clock() < self._paused_until:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What is remembered of logins, in Redis or Valkey, which all workers and replicas share."""
+"""The memory of logins, in Redis or Valkey, which all workers and replicas share."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -10,9 +10,9 @@ from redis.exceptions import RedisError
 from gateway.http.auth.login.logins import LISTED_SECONDS, LoginsDown
 
 T = TypeVar("T")
-# Somebody waits for it before a browser.
+# A person waits for this at a browser.
 _SECONDS: Final = 2.0
-# One hash tag for all: where Redis is a cluster, a script may only touch keys of one place.
+# One hash tag for all, because in a Redis cluster a script may only use keys of one node.
 _PREFIX: Final = "brains-gateway:{login}:"
 _REVOKED: Final = _PREFIX + "revoked"
 # As `LoginsFile` in gateway/http/auth/login/logins_file.py.
@@ -32,7 +32,7 @@ return 0
 
 
 class RedisLogins:
-    """Keys that expire by themselves, and a list of those that were revoked of late."""
+    """Keys that expire by themselves, and a list of recently revoked logins."""
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self._redis = Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)

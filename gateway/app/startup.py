@@ -1,4 +1,4 @@
-"""What a command needs before it can run, and what to say when it cannot be had."""
+"""What a command needs before it can run, and the error if it is not there."""
 
 import errno
 import gc
@@ -22,12 +22,12 @@ class CannotStart(Exception):
 
 @contextmanager
 def fast_import() -> Iterator[None]:
-    """Import what is in the block faster: nothing of it becomes rubbish, so nobody need look for any."""
+    """Makes imports in the block faster: they leave no garbage, so the collector is off meanwhile."""
     gc.disable()
     try:
         yield
     finally:
-        # Else the first look afterwards would be at all of it.
+        # Otherwise the first collection afterwards would look at all imported objects.
         gc.freeze()
         gc.enable()
 
@@ -64,7 +64,7 @@ def inherited_socket() -> socket.socket | None:
         return None
     if os.environ.get("LISTEN_FDS") != "1":
         raise CannotStart("systemd passed several sockets: name one ListenStream in the socket unit.")
-    # What we start is not meant.
+    # The socket is not for processes that we start.
     for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
         os.environ.pop(name, None)
     passed = socket.socket(fileno=_FIRST_PASSED)
@@ -101,5 +101,5 @@ def check_data_dir(data_dir: Path) -> None:
 
 
 def say(*lines: str) -> None:
-    """Words for the person who started us; stdout is never used, it belongs to MCP over stdio."""
+    """Tell the person who started us. Never on stdout, which belongs to MCP over stdio."""
     sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -1,4 +1,4 @@
-"""Told to stop, the gateway takes nothing new and answers what is under way; told again, it ends at once."""
+"""At the first signal, the gateway takes no new calls and finishes those under way; at the second, it ends at once."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ class OneSignal(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Not where the signal is handled: a line that is being written then could not be interrupted by another.
+        # Not in the signal handler, because it may interrupt the writing of another line.
         log.info("gateway.stopping", under_way=len(self.server_state.tasks))
         await super().shutdown(sockets)
 
@@ -49,7 +49,7 @@ class Workers(Multiprocess):
 
     def terminate_all(self) -> None:
         log.info("gateway.stopping")
-        # Or the system would go on to take connections that nobody answers.
+        # Otherwise the system would still accept connections that nobody answers.
         for bound in self.sockets:
             bound.close()
         super().terminate_all()
@@ -64,7 +64,7 @@ class Workers(Multiprocess):
 
 
 def stop_signals() -> asyncio.Event:
-    """Set at the first signal; the second has its ordinary effect."""
+    """An event that is set at the first signal; the second signal has its usual effect."""
     told, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def tell() -> None:
@@ -78,7 +78,7 @@ def stop_signals() -> asyncio.Event:
         try:
             loop.add_signal_handler(sig, tell)
         except NotImplementedError:
-            # On Windows the loop knows nothing of signals.
+            # On Windows the event loop does not support signals.
             signal.signal(sig, lambda _signal, _frame: loop.call_soon_threadsafe(tell))
     return told
 
@@ -88,18 +88,18 @@ async def wait_until_answered(surface: Surface, seconds: float) -> None:
     until = time.monotonic() + seconds
     while surface.under_way and time.monotonic() < until:  # noqa: ASYNC110  # calls end in many ways, none tells
         await asyncio.sleep(_LOOK_SECONDS)
-    # The last answer is on its way out.
+    # Give the last answer time to be sent.
     await asyncio.sleep(_FLUSH_SECONDS)
 
 
 def run_until_stopped(server: uvicorn.Server, listening: list[socket.socket]) -> None:
-    """Serve until a signal. uvicorn repeats the signal once it has drained: that is then a normal end."""
+    """Serve until a signal. uvicorn raises the signal again after it has drained, which is then a normal end."""
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(0))
     server.run(sockets=listening)
 
 
 async def leave_with_parent(parent: int) -> None:
-    """End this worker when its supervisor is gone: nobody else would, and the embedded brain went with it."""
+    """End this worker when its supervisor is gone: nothing else would end it, and the embedded brain is gone too."""
     while os.getppid() == parent:  # noqa: ASYNC110  # no event tells of a parent's death
         await anyio.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -45,12 +45,12 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
-# What a call that is not sampled tells the platform.
+# The header that tells the platform that a call is not sampled.
 _UNSAMPLED: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("unsampled", default=None)
 
 
 class Unsampled(NamedTuple):
-    """A call of which no span is made."""
+    """A call without a span."""
 
     token: Token[Mapping[str, str] | None]
 
@@ -77,7 +77,7 @@ class Tracing:
         self._ids: Any = provider.id_generator if is_ours else None
 
     def close(self) -> None:
-        """Send what is left, as far as the collector takes it soon."""
+        """Send the remaining spans, as far as the collector takes them soon."""
         if self._is_ours:
             closing = threading.Thread(target=self._provider.shutdown, daemon=True)
             closing.start()
@@ -91,10 +91,10 @@ class Tracing:
         return self._begin(name, SpanKind.SERVER, parent)
 
     def _dropped(self, name: str, parent: Context | None) -> Mapping[str, str] | None:
-        """Where a call is not to be sampled, what the platform is told; None for one that is.
+        """The header for the platform if a call is not to be sampled; None if it is.
 
-        The sampler is asked before a span is made: most are made in vain, and the library takes longer for one than we
-        take for all else that is observed.
+        The sampler is asked before a span is made, because most spans would be made in vain, and the library takes
+        longer for one than all our other observation takes.
         """
         above = INVALID_SPAN_CONTEXT if parent is None else get_current_span(parent).get_span_context()
         trace_id = above.trace_id if above.is_valid else self._ids.choose()
@@ -102,7 +102,7 @@ class Tracing:
         if asked.decision.is_sampled():
             return None
         told = {"traceparent": f"00-{trace_id:032x}-{self._ids.generate_span_id():016x}-00"}
-        # As it was read, never as it came: it is put into a header.
+        # Written anew from the parsed value, never as it came, because it is put into a header.
         return told if not above.trace_state else {**told, "tracestate": above.trace_state.to_header()}
 
     def end_call(self, begun: Begun | Unsampled, call: Call, surface: str, tool: str, outcome: str) -> bytes | None:
@@ -129,7 +129,7 @@ class Tracing:
         return begun.trace
 
     async def serve(self, chain: Chain, args: Args, context: StepContext) -> tuple[JsonObject, Step]:
-        """Runs a chain, with a span that says by which step it was served."""
+        """Runs a chain, with a span that names the step that served it."""
         if _UNSAMPLED.get() is not None or not get_current_span().is_recording():
             return await serve(chain, args, context)
         begun = self._begin(f"chain {_NAMES.get(id(chain), 'unnamed')}", SpanKind.INTERNAL)
@@ -148,7 +148,7 @@ class Tracing:
             _end(begun.span, failure)
 
     def begin_request(self, op: Op, route: Route) -> Begun | None:
-        """None where no span is to be made."""
+        """None if no span is to be made."""
         if _UNSAMPLED.get() is not None or not get_current_span().is_recording():
             return None
         begun = self._begin(route.name, SpanKind.CLIENT)
@@ -158,7 +158,7 @@ class Tracing:
         return begun
 
     def answer_request(self, begun: Begun, outcome: str, status: int | None) -> None:
-        """An answer is there, or began; or none came."""
+        """An answer came or has begun, or none came."""
         detach(begun.token)
         begun.span.set_attribute("brains.outcome", outcome)
         if status is not None:
@@ -168,7 +168,7 @@ class Tracing:
         _end(begun.span, None if outcome in {"2xx", "3xx"} else outcome)
 
     def headers(self) -> Mapping[str, str]:
-        """What tells the platform which trace a request belongs to."""
+        """The headers that tell the platform to which trace a request belongs."""
         if (told := _UNSAMPLED.get()) is not None:
             return told
         carrier: dict[str, str] = {}
@@ -181,7 +181,7 @@ class Tracing:
 
 
 def tracing_of_environment() -> Tracing | None:
-    """What the standard variables ask for; None where they ask for nothing that can be done, which is told."""
+    """The tracing that the standard variables ask for; None if they ask for none, or if it is impossible (logged)."""
     provider = get_tracer_provider()
     if not isinstance(provider, ProxyTracerProvider):
         return Tracing(provider, is_ours=False)
@@ -233,7 +233,7 @@ def _provider() -> Any:
         def generate_trace_id(self) -> int:
             return self.chosen or super().generate_trace_id()
 
-    # The sampler is the one that the environment asks for.
+    # Uses the sampler that the environment asks for.
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False, id_generator=Ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider

@@ -15,7 +15,7 @@ _TAKEN_IN_A_TURN: Final = 16
 
 
 def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uvicorn.Config:
-    """For an application; or for so many workers, each of which calls what makes one."""
+    """The configuration for an application, or for so many workers, each of which makes its own."""
     return uvicorn.Config(
         app,
         factory=workers > 0,
@@ -34,8 +34,8 @@ def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uv
 def several_of(listening: socket.socket) -> list[socket.socket]:
     """The same socket several times, for one process.
 
-    Of each that it has, uvloop takes one connection in a turn of its loop, and in between all who came before are
-    served. Of 64 who come at once, the last would wait for 64 such turns. Worker processes have one each: a process
-    that takes several at a time would leave none for the others.
+    In each turn of its loop, uvloop accepts one connection from each socket, and in between it serves all earlier
+    clients. Of 64 clients that come at once, the last would wait for 64 such turns. Worker processes have one each,
+    because a process that accepts several at a time would leave none for the others.
     """
     return [listening, *(listening.dup() for _ in range(_TAKEN_IN_A_TURN - 1 if find_spec("uvloop") else 0))]

@@ -320,7 +320,7 @@ _MOST_HOSTS, _LONGEST_HOST = 64, 255
 
 
 def lift_body_cap(app: Starlette) -> None:
-    """Lift the SDK's cap of 4 MiB, for which FastMCP has no option: a memory may be larger. Bodies are capped before."""
+    """Lift the SDK's cap of 4 MiB, for which FastMCP has no option: a note may be larger. Bodies are capped before."""
     for route in app.router.routes:
         served = getattr(route, "app", None) or getattr(route, "endpoint", None)
         while served is not None and not isinstance(served, StreamableHTTPASGIApp):

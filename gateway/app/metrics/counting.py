@@ -1,4 +1,4 @@
-"""What a process has that counts: its figures, and the page that shows them with those of all others."""
+"""The metrics of a process: its figures, and the page that shows them with those of all other processes."""
 
 from starlette.types import ASGIApp
 
@@ -18,12 +18,12 @@ class Counting:
     """The metrics of one process."""
 
     def __init__(self, settings: Settings, place: MetricsPlace | None) -> None:
-        """Without a place, this process is all there is, and makes one of its own."""
+        """Without a place, this is the only process, and makes a place of its own."""
         self._own = new_place(settings) if place is None else None
         at = place or self._own
         assert at is not None
         self.recorder = Recorder(at.directory)
-        # Beside the callers' own documents only for those who bring the token.
+        # On the port of callers, the page is only for those who bring the token.
         self.page: Page | None = MetricsPage(at).render if settings.metrics_token is not None else None
 
     def around(self, app: ASGIApp) -> ASGIApp:

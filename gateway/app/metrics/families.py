@@ -1,4 +1,4 @@
-"""The metrics there are: names, labels, and what they say. `docs/metrics.md` is made from this."""
+"""All metrics: names, labels, and what they say. `docs/metrics.md` is made from this."""
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
@@ -10,7 +10,7 @@ from gateway.operations.table import Kind, Op
 from gateway.surfaces.catalog import EXTRA_TOOLS, SURFACES
 from gateway.upstream.dialects.catalog import DIALECTS
 
-# A name that no tool has is one value, whatever a caller calls.
+# All names that no tool has are one value, whatever a caller sends.
 UNKNOWN: Final = "unknown"
 UNKNOWN_OUTCOME: Final = "validation_error"
 OUTCOMES: Final = ("ok", *CATALOGUE, "cancelled", "crashed")
@@ -171,7 +171,7 @@ FAMILIES: Final = (
         _rows(("done", "failed", "crashed")),
     ),
 )
-# Asked for when somebody looks: name -> what it says.
+# Computed when somebody reads the page: name -> what it says.
 AT_SCRAPE: Final[Mapping[str, str]] = {
     "brains_build_info": "1, with the version of the gateway.",
     "brains_processes": "How many processes serve.",

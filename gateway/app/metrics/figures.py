@@ -1,7 +1,7 @@
 """Figures of one process, in a file that others can read: they outlive it, and those of all processes add up.
 
-What can be counted is known beforehand, so each figure has a place of its own in the file, and counting is one
-addition. No label can have a value that nobody has foreseen.
+It is known beforehand what can be counted, so each figure has a place of its own in the file, and counting is one
+addition. No label can have an unexpected value.
 """
 
 import math
@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 Labels = tuple[str, ...]
 
 _BYTES: Final = 8
-# Of a bucket: the trace of the last call in it that was traced, how long that took, and when it was.
+# The exemplar of a bucket: the trace of its last traced call, how long that took, and when it was.
 _EXEMPLAR: Final = struct.Struct("=16sdd")
 _LOCK, _ENDED = "lock", "ended"
 _FIGURES, _ALIVE = ".figures", ".alive"
@@ -44,7 +44,7 @@ class Family:
 
     @property
     def width(self) -> int:
-        """How many figures a row has: of a histogram, its buckets, the last of which has no end, and the sum."""
+        """How many figures a row has. A histogram has its buckets, the last of which has no upper end, and the sum."""
         return len(self.buckets) + 2 if self.kind == "histogram" else 1
 
 
@@ -98,7 +98,7 @@ class Figures:
         self.layout = layout
         path = directory / f"{os.getpid()}-{secrets.token_hex(4)}{_FIGURES}"
         self._alive = FileLock(path.with_suffix(_ALIVE))
-        # Meanwhile nobody reads, and takes what is not locked yet for figures of the dead.
+        # Meanwhile no reader may run, which would take a file without a lock for that of a dead process.
         with FileLock(directory / _LOCK), path.open("xb+") as file:
             self._alive.acquire()
             file.truncate(layout.file_size)
@@ -127,8 +127,8 @@ class Totals:
         self._layout, self._values, self._exemplars, self.alive = layout, values, exemplars, alive
 
     def rows(self, family: Family) -> Iterator[tuple[Labels, list[float], list[Exemplar | None]]]:
-        """Each combination of labels with its figures, of what was ever used: a tool that nobody calls has none, and
-        one that is called has a row for each outcome, so that the first failure is seen to be one more than none."""
+        """Each combination of labels that was ever used, with its figures. A tool without calls has none. A tool with
+        calls has a row for each outcome, so that the first failure shows as an increase from zero."""
         whole = len(family.labels) if family.kind == "histogram" else len(family.labels) - 1
         used = {row[:whole] for row in family.rows if any(self._at(family, row))}
         for row in family.rows:
@@ -143,7 +143,7 @@ class Totals:
 
 
 def read_all(directory: Path, layout: Layout) -> Totals:
-    """What all processes counted. Of those that are dead, what was counted is kept, and what was measured is not."""
+    """The figures of all processes. Counts of dead processes are kept, their measurements are not."""
     values = [0.0] * layout.size
     exemplars: dict[int, Exemplar] = {}
     alive = 0
@@ -185,7 +185,7 @@ def _newer(exemplars: dict[int, Exemplar], place: int, found: tuple[bytes, float
 
 
 def _sum_of(layout: Layout, before: bytes, body: bytes) -> bytes:
-    """Two files in one, with the exemplars of the later."""
+    """Two files added up, with the exemplars of the later."""
     summed = bytearray(body)
     mine, theirs = (memoryview(file)[: layout.exemplars_at].cast("d") for file in (summed, before))
     for place in range(layout.size):

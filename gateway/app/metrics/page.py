@@ -1,4 +1,4 @@
-"""What whoever asks for metrics is shown: the figures of all processes, in Prometheus's text or in OpenMetrics."""
+"""The page of metrics: the figures of all processes, in Prometheus's text format or in OpenMetrics."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ class MetricsPage(Collector):
         self._registry.register(self)
 
     def describe(self) -> list[Metric]:
-        """Nothing: it is known without asking that no two have the same name."""
+        """Nothing, because we know already that no two metrics have the same name."""
         return []
 
     def render(self, accept: str) -> tuple[bytes, str]:

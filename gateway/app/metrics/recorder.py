@@ -12,7 +12,7 @@ from gateway.operations.table import Op
 
 
 class Recorder(Observer):
-    """Everything that is counted, by name. What happens seldom is looked up; what happens often has its place."""
+    """Everything that is counted, by name. Rare events are looked up; frequent ones know their place."""
 
     def __init__(self, directory: Path) -> None:
         self.figures = Figures(directory, Layout(of.FAMILIES))
@@ -124,7 +124,7 @@ class Counted:
                 values[self._in] += len(message.get("body", b""))
             return message
 
-        # No coroutine of its own: it hands on the one of the server.
+        # Returns the server's coroutine instead of being one itself, which saves time.
         def count_sent(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 values[self._statuses.get(message["status"], self._other)] += 1
