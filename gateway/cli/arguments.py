@@ -29,7 +29,7 @@ AT_DESK = frozenset(
 
 
 class _Command(Protocol):
-    """Makes the parser of a command that is told what it does."""
+    """Makes the parser of a command from its description."""
 
     def __call__(self, name: str, told: str, *, json: bool = True) -> argparse.ArgumentParser: ...
 

@@ -1,4 +1,4 @@
-"""Commands on what a brain holds: each is a function that is given a desk, and the arguments."""
+"""Commands on the contents of a brain: each is a function that gets a desk and the arguments."""
 
 import argparse
 import asyncio
@@ -35,7 +35,7 @@ _TYPED: Final = {
     "Call memory_list_brains": "Type `brains-gateway brains`",
     "memory_create_brain": "`brains-gateway brains create NAME`",
 }
-# The code of an error -> that of the process. What is not here is 1.
+# The code of an error -> the exit code. All others are 1.
 _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}
 
 

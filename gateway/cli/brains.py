@@ -1,4 +1,4 @@
-"""`brains`: the brains there are, a new one, and one that goes with all it holds."""
+"""`brains`: lists brains, creates one, and deletes one with all it holds."""
 
 import argparse
 import sys
@@ -44,7 +44,7 @@ async def _create(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 async def _delete(desk: Desk, arguments: argparse.Namespace) -> None:
-    """Delete a brain, if whoever asks for it can type its name."""
+    """Delete a brain, if the person can type its name."""
     brain = await _named(desk, arguments.name)
     slug = str(brain.get("slug") or brain.get("id"))
     if not arguments.yes and not _typed(slug):
@@ -76,7 +76,7 @@ async def _named(desk: Desk, name: str) -> JsonObject:
 
 
 def _typed(slug: str) -> bool:
-    """Whether a person types the name. Where nobody can, it is no."""
+    """Whether a person types the name. Without a terminal, the answer is no."""
     if not sys.stdin.isatty():
         return False
     sys.stderr.write(f"This deletes the brain {printable(slug)} for good, with all notes in it. Type its name: ")

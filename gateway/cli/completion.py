@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-# What the help of a command tells of words that may be typed: options, choices, and verbs, each on a line of its own.
+# Words that may be typed, from the help of a command: options, choices, and verbs, each on a line of its own.
 _OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 _CHOICES: Final = re.compile(r"\{([\w,-]+)\}")
 _VERB: Final = re.compile(r"^    ([a-z]+)(?= {2}|$)", re.MULTILINE)

@@ -22,13 +22,13 @@ from gateway.config.unsafe_settings import check_local
 
 State = Literal["connected", "unchanged", "disconnected", "absent", "declined", "left alone", "doubtful"]
 _NAME: Final = "brains"
-# What the whole command fails for.
+# Outcomes with which the whole command fails.
 _FAILED: Final = frozenset({"declined", "left alone", "doubtful"})
 
 
 @dataclass
 class Outcome:
-    """What became of one client."""
+    """The outcome for one client."""
 
     client: str
     state: State
@@ -113,7 +113,7 @@ class _Desk:
         """The clients that were named, or all that are on this machine.
 
         Raises:
-            BadSetting: it was not said which.
+            BadSetting: it is not clear which clients are meant.
         """
         arguments = self._arguments
         if arguments.clients:
@@ -134,7 +134,7 @@ class _Desk:
             raise Refused(f"{client.name} has no file for one project: connect it with --scope user.")
         file = ConfigFile.look(client, path)
         if self._project is not None and not file.path.is_relative_to(self._project.resolve()):
-            # A repository may bring links along.
+            # Files of a repository may be links.
             raise Refused(f"{path} leads out of the project, and is left alone.")
         return file
 
@@ -150,7 +150,7 @@ class _Desk:
         return self._verified(client, file, written)
 
     def _verified(self, client: Client, file: ConfigFile, outcome: Outcome) -> Outcome:
-        """What came of it: as the file says, not as it was meant."""
+        """The outcome, read back from the file."""
         # Imported when used: it takes a second, and most of this command needs nothing of MCP.
         from gateway.cli.connecting.verify import ask_client
 
@@ -161,7 +161,7 @@ class _Desk:
         except Refused as refused:
             outcome.state, outcome.message = "doubtful", str(refused)
             return outcome
-        # Asked in a project, a client may start whatever else the repository names.
+        # In a project, the client is not asked, because it might start other servers that the repository names.
         outcome.client_says = ask_client(client, self._name, folder) if self._project is None else None
         outcome.message += f" {outcome.tools} tools are listed."
         if outcome.client_says is False:
@@ -173,7 +173,7 @@ class _Desk:
         return outcome
 
     def _count_tools(self, server: Server, folder: Path) -> int:
-        """How many tools a client is offered. Clients that were told the same are offered the same."""
+        """How many tools a client is offered. Clients with the same entry are offered the same tools."""
         from gateway.cli.connecting.verify import list_tools
 
         for listed, tools in self._listed:

@@ -19,16 +19,16 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
-# What a service for embeddings may take for its first answer, before it is said to be on its way.
+# How long `doctor` waits for the first answer of an embedding service, before it says that it is still waiting.
 _FIRST_ANSWER_SECONDS = 5.0
 
 
 def doctor(settings: Settings, *, as_json: bool) -> bool:
-    """Say what can be done with the platform that is configured; true when that is everything."""
+    """Say what can be done with the configured platform. Returns whether that is everything."""
     check_local(settings)
     prepare(settings.model_copy(update={"log_level": "error"}))
     roots = local_roots(settings)
-    # A look makes no backups.
+    # `doctor` makes no backups.
     gateway = Gateway(settings.model_copy(update={"backup_dir": None}), roots=roots)
 
     async def run() -> JsonObject:
@@ -63,7 +63,7 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
 
 
 def _logins(settings: Settings) -> str:
-    """Who may log in, and where."""
+    """How many users may log in, and where."""
     path = settings.users_path
     try:
         number = len(user_file.parse(path.read_bytes()))
@@ -73,7 +73,7 @@ def _logins(settings: Settings) -> str:
 
 
 def _of_the_door(settings: Settings) -> list[JsonObject]:
-    """Why `serve` would not start, where people log in here."""
+    """Why `serve` would not start with its own login."""
     try:
         if settings.auth == "password":
             check_serving(settings)
@@ -83,9 +83,9 @@ def _of_the_door(settings: Settings) -> list[JsonObject]:
 
 
 async def _models_of(gateway: Gateway) -> JsonObject | None:
-    """Which models there are; one that is asked for the first time is given a moment to answer."""
+    """The models. A model that is asked for the first time gets some time to answer."""
     ends = time.monotonic() + _FIRST_ANSWER_SECONDS
-    # A language model is asked for one word: nothing else tells whether it works.
+    # A language model is asked for one word, because there is no other way to know whether it works.
     await gateway.models(trying=True)
     while True:
         models = await gateway.models()
@@ -117,7 +117,7 @@ def _files(settings: Settings, roots: tuple[Path, ...] | None) -> str:
 
 
 def report_lines(report: JsonObject, platform: str, files: str, backups: str) -> list[str]:
-    """Platform, brain, files, table, problems, and in the end one sentence that says it all."""
+    """Platform, brain, files, table, problems, and at the end one sentence as a summary."""
     return [
         *(f"{name:<11}{said}" for name, said in facts(report, platform, files, backups)),
         "",

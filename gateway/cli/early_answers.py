@@ -1,4 +1,4 @@
-"""Answers that are known before the server has been imported: those that a client waits for when it connects.
+"""Answers that are known before the server is imported: those for which a client waits when it connects.
 
 They are recorded (`python -m tests.recorded`). They are used only if the server is certain to say the same: for
 requests in their usual form, with the library versions that were recorded, and without settings that change an answer.
@@ -17,7 +17,7 @@ from gateway.config.settings import Settings
 from gateway.surfaces.catalog import EXTRA_TOOLS
 
 RECORDED: Final = Path(__file__).parent / "recorded"
-# The libraries that have a say in the answers.
+# The libraries that influence the answers.
 LIBRARIES: Final = ("fastmcp-slim", "mcp", "mcp-types", "pydantic")
 
 _MODERN: Final = "2026-07-28"
@@ -49,12 +49,12 @@ def _are_objects(value: Any) -> bool:
 
 
 def _is_client(value: Any) -> bool:
-    """Whether a client says its name and version, and nothing that would have to be looked into, as icons."""
+    """Whether a client sends its name and version, and nothing that would need a check, such as icons."""
     named = isinstance(value, dict) and {"name", "version"} <= set(value) <= _CLIENT
     return named and all(isinstance(text, str) for text in value.values())
 
 
-# What the server would check: a type, a check, or an object with some such members. Other members do not matter.
+# What the server would check: by a type, a function, or an object with such members. Other members do not matter.
 _CAPABILITIES: Final[Mapping[str, Any]] = {
     "experimental": _are_objects,
     "extensions": _are_objects,
@@ -87,19 +87,19 @@ class Taken(NamedTuple):
 
 
 class EarlyAnswers:
-    """One connection, as long as the client asks only what is recorded; the rest of it is the server's."""
+    """One connection, as long as the client asks only what is recorded. After that, the server handles it."""
 
     def __init__(self, recorded: Mapping[str, Any]) -> None:
         self._recorded = recorded
         self._era: Literal["handshake", "modern"] | None = None
         self._has_only_probed = True
         self._taken = 0
-        # Nobody else's ids begin so.
+        # No client's ids begin like this.
         self._replay = f"replay-{os.urandom(8).hex()}-"
         self.is_over = False
 
     def take(self, line: bytes) -> Taken | None:
-        """What to do with a line; None if it is the server's, as then are all that follow."""
+        """What to do with a line; None if the server must handle it and all lines after it."""
         try:
             taken = None if self.is_over else self._take(line)
         except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ class EarlyAnswers:
 
     def _handshake(self, params: dict[str, Any]) -> Any:
         """The result of `initialize`; None if it is not as usual."""
-        # Who has only asked `server/discover` may still choose.
+        # A client that has only sent `server/discover` may still choose.
         if not self._has_only_probed or set(params) != set(_INITIALIZE) or not _fits(params, _INITIALIZE):
             return None
         self._era = "handshake"
@@ -157,9 +157,9 @@ class EarlyAnswers:
 
 
 def early_answers(settings: Settings, ours: Mapping[str, str]) -> EarlyAnswers | None:
-    """What can be answered before the server is there; None if what it would say is not known.
+    """The answers that can be given before the server is imported; None if its own answers are not known.
 
-    `ours` are the settings of FastMCP that we make ourselves.
+    `ours` are the settings of FastMCP that the gateway itself sets.
     """
     if settings.tool_prefix or settings.read_only or settings.ingest_roots == () or _has_other_settings(ours):
         return None
@@ -212,9 +212,9 @@ def _without_repeats(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _encoded(message: Mapping[str, Any]) -> bytes:
-    """As the server writes it.
+    """Writes a message as the server writes it.
 
     Raises:
-        ValueError: a text or a number in it is none that can be sent.
+        ValueError: a text or a number in it cannot be sent.
     """
     return json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"

@@ -1,7 +1,7 @@
 """Standard input while the server is being imported: a thread reads it, and answers what can be answered at once.
 
-All that it reads goes on to the server through a pipe, in which the server finds the whole conversation. So the server
-is in the same state as if it had answered itself; what it answers a second time is dropped (`gateway/mcp/sdk.py`).
+Everything that it reads goes on to the server through a pipe, so the server reads the whole conversation and is in
+the same state as if it had answered itself. Its second answers are dropped (`gateway/mcp/sdk.py`).
 """
 
 import os
@@ -31,7 +31,7 @@ class EarlyStdin:
         read_end, self._server = os.pipe()
         os.dup2(read_end, 0)
         os.close(read_end)
-        # Nobody waits for it at the end: it may be waiting for a line that never comes.
+        # At the end nothing waits for this thread, because it may be waiting for a line that never comes.
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
 
     def hand_over(self) -> None:
@@ -49,11 +49,11 @@ class EarlyStdin:
             # The client or the server is gone.
             pass
         finally:
-            # To the server this is the end of its input.
+            # For the server this is the end of its input.
             os.close(self._server)
 
     def _pass_on(self, read: bytes) -> bytes:
-        """Hand on what has been read, and answer it if possible; what is left is no whole line yet."""
+        """Pass on the lines that were read, and answer them if possible. Returns the rest, an incomplete line."""
         while not self._answers.is_over and (end := read.find(b"\n") + 1):
             line, read = read[:end], read[end:]
             with self._answering:
@@ -70,7 +70,7 @@ class EarlyStdin:
 
 
 def read_early(answers: EarlyAnswers | None) -> EarlyStdin | None:
-    """Begin to read, if there is something to answer with, and pipes are as we know them."""
+    """Begin to read, if there are recorded answers, and pipes work as expected on this system."""
     try:
         if answers is None or sys.platform == "win32" or not (os.get_blocking(0) and os.get_blocking(1)):
             return None

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 from gateway.app.startup import CannotStart
 from gateway.operations.names import is_plain_path
 
-# In a folder: which files of it are of the last export. The next one removes those whose notes are gone.
+# A file in the folder that lists the files of the last export. The next export removes those whose notes are gone.
 MANIFEST: Final = ".brains-export"
 
 
 class Target(Protocol):
     def write(self, path: str, body: bytes) -> bool:
-        """Returns whether it was taken: a path may be none that a file can have."""
+        """Returns whether the note was written: its path may not be possible for a file."""
         ...
 
 
@@ -29,18 +29,18 @@ class _Folder:
         self.written: set[str] = set()
 
     def write(self, path: str, body: bytes) -> bool:
-        # A platform says where to write on this disk: never outside, and never over what is there by another name.
+        # The paths come from a platform: never write outside the folder, and never over a file that has another name.
         if not is_plain_path(path) or path.casefold() in self.written:
             return False
         file = self._folder / path
-        # Looked at before a folder is made: a link among them must not lead to a new one outside.
+        # Checked before a folder is made: a link among them must not lead to a new folder outside.
         if file.is_symlink() or not file.resolve().is_relative_to(self._folder.resolve()):
             return False
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             _write(file, body)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            # One note is called as the folder of another: both are fine for a platform, and not for a disk.
+            # One note has the name of another note's folder. A platform can have both, but a disk cannot.
             return False
         self.written.add(path.casefold())
         return True
@@ -99,7 +99,7 @@ def _new_file(path: Path) -> Iterator[int]:
     if path.exists():
         raise CannotStart(f"{path} is there already: choose another name.")
     part = path.with_name(f"{path.name}.part")
-    # What an export that was killed has left; or a link or a file of somebody else's, which is not to be written to.
+    # A file that a killed export has left; or a link or a file of another user, to which nothing must be written.
     part.unlink(missing_ok=True)
     handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
@@ -134,7 +134,7 @@ def _finish(folder: Path, before: set[str], written: set[str]) -> None:
 
 
 def documents_at(place: str) -> Iterator[tuple[str, bytes | None]]:
-    """What was exported, one after the other: a path and its bytes, or what cannot be read and None.
+    """The files of an export, one after the other: a path and its bytes, or None if it cannot be read.
 
     Raises: CannotStart.
     """
@@ -153,7 +153,7 @@ def documents_at(place: str) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files in a folder and below it; not what is hidden, as by git or an editor, and no links."""
+    """The files in a folder and below it, without hidden ones, such as those of git or an editor, and without links."""
     for directory, below, names in os.walk(folder):
         below[:] = [name for name in below if not name.startswith(".")]
         for name in names:

@@ -29,7 +29,7 @@ async def search(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 async def ask(desk: Desk, arguments: argparse.Namespace) -> None:
-    """Print an answer as it comes, and then what it is drawn from."""
+    """Print an answer as it comes, and then its sources."""
     said, note, found, cited = "", None, list[JsonObject](), set[str]()
     async with aclosing(desk.ask(arguments.question, arguments.limit)) as coming:
         async for frame in (frame async for frames in coming for frame in frames):
@@ -56,7 +56,7 @@ async def ask(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 async def add(desk: Desk, arguments: argparse.Namespace) -> None:
-    """Store a text, a file, a page, or what comes on standard input."""
+    """Store a text, a file, a page, or standard input."""
     if arguments.url is not None:
         answer = await desk.brain.ingest_url(desk.call(), None, arguments.url)
         stored = answer.get("result") or answer.get("document") or {}
@@ -82,7 +82,7 @@ def _standard_input() -> str:
 
 
 def roots_for(arguments: argparse.Namespace) -> tuple[Path, ...] | None:
-    """Where the file may be read from that somebody names at a terminal: where it is."""
+    """The root for a file that a person names at a terminal: its own directory."""
     file = getattr(arguments, "file", None) if arguments.command == "add" else None
     if file is None:
         return None

@@ -1,4 +1,4 @@
-"""What is given on a command line about somebody, checked where it is written."""
+"""Checks of arguments about a person, so that a mistake is reported at once."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def checked(value: str, option: str) -> str:
 
 
 def check_brain(settings: Settings, whose: Record | User) -> None:
-    """That there is the brain that somebody is to be bound to. A platform that is down keeps nobody from that.
+    """Check that the brain exists to which a person will be bound. This is skipped if the platform is down.
 
     Raises:
         BadSetting: there is no such brain.

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
 
 _DESCRIPTION = "One MCP endpoint for the brain you already run. With no platform configured, an embedded brain is used."
-# For FastMCP, before it is imported, unless somebody has set them.
+# Variables for FastMCP, set before it is imported, unless they are set already.
 _FASTMCP_SETTINGS = {
     # Its own logging and its update check are not wanted here.
     "FASTMCP_LOG_ENABLED": "false",
     "FASTMCP_CHECK_FOR_UPDATES": "off",
-    # Spans cost a twentieth of a call, and take over whatever trace a caller claims. Whoever wants them sets this.
+    # Spans cost a twentieth of a call, and accept any trace that a caller claims. An operator who wants them sets this.
     "FASTMCP_TELEMETRY_MODE": "off",
 }
-# Commands that serve nothing -> the module of each.
+# Commands that do not serve MCP -> the module of each.
 _ADMINISTRATION = {
     "token": "token",
     "user": "user",
@@ -44,7 +44,7 @@ _EPILOG = (
 def main(argv: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["contract"]:
-        # The judge has words and exit codes of its own, and knows nothing of the gateway.
+        # The contract's harness has its own arguments and exit codes, and does not import the gateway.
         from contract.command import main as judge
 
         sys.exit(judge(given[1:], "brains-gateway contract"))
@@ -84,14 +84,14 @@ def _run(arguments: argparse.Namespace) -> None:
         import_module("gateway.cli.settings").show(load(), as_json=arguments.json)
         return
     if arguments.command == "platform":
-        # It is a platform itself: a token for another one is no business of its.
+        # This command is a platform itself, so it ignores the token for another platform.
         for name in ("BRAINS_UPSTREAM_TOKEN", "BRAINS_UPSTREAM_TOKEN_FILE", "JB_TOKEN"):
             os.environ.pop(name, None)
         settings = load(data_dir=arguments.data_dir, upstream_url=None)
     elif arguments.command == "serve":
         settings = load(host=arguments.host, port=arguments.port)
     elif arguments.command == "stdio":
-        # What is served over HTTP has no say here.
+        # Settings for HTTP have no effect here.
         chosen = arguments.surface
         settings = load(surface=chosen, surfaces=(chosen,) if chosen else None)
     else:
@@ -127,7 +127,7 @@ def _administrate(settings: "Settings", arguments: argparse.Namespace) -> None:
 
 
 def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """That of all arguments, and those of each command."""
+    """The parser of all arguments, and the parsers of each command."""
     parser = argparse.ArgumentParser("brains-gateway", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"brains-gateway {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -196,7 +196,7 @@ def _add_user(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _add_what_a_token_is(verb: argparse.ArgumentParser, scopes: Sequence[str]) -> "argparse._MutuallyExclusiveGroup":
-    """The arguments that say what a token is good for. Those that say how long are one of several."""
+    """The arguments that say for what a token is valid. How long it is valid can be said in several ways."""
     verb.add_argument("name", help="what it is for, in a word or two")
     verb.add_argument("--brain", help="the one brain it is for (default: the one in the URL, /mcp/{brain})")
     _add_who_it_is(verb, scopes, "read")
@@ -268,7 +268,7 @@ def _workers(text: str) -> int:
 
 
 def _token(text: str) -> str:
-    """A variable that is unset in a shell is an empty word here: it must not become a token anyone can guess."""
+    """Refuse an empty word: it comes from an unset variable of a shell, and anybody could guess such a token."""
     if not text or any(not "!" <= c <= "~" for c in text):
         raise argparse.ArgumentTypeError("a token is one word of ASCII characters")
     return text

@@ -1,4 +1,4 @@
-"""Notes from what other programs keep: folders of markdown, mem0's memories, the graph of the reference server."""
+"""Notes from other programs: folders of markdown, mem0's memories, the graph of the reference server."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ _MEM0_FIELDS: Final = ("user_id", "agent_id", "app_id", "run_id", "actor_id", "r
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """One thing that another program kept, as a note here; or why it cannot be one."""
+    """One item of another program as a note; or the reason why it cannot be a note."""
 
     origin: str
     content: str = ""
@@ -72,7 +72,7 @@ def _of_markdown(origin: str, file: Path) -> Foreign:
 
 
 def _path(origin: str) -> str:
-    """Where a file of a folder goes: by its own name, if a note may have it."""
+    """The path of the note for a file: its own, if a note may have it."""
     wanted = f"memory/global/{origin.removesuffix('.markdown').removesuffix('.md')}.md"
     try:
         return names.check_path(wanted)
@@ -83,7 +83,7 @@ def _path(origin: str) -> str:
 
 
 def read_mem0(file: Path) -> Iterator[Foreign]:
-    """What mem0's `get_all()` answers, as JSON, or one memory a line."""
+    """The result of mem0's `get_all()`, as JSON, or one memory on each line."""
     said = _json(file)
     held = said.get("results", said.get("memories")) if isinstance(said, dict) else said
     if not isinstance(held, list):
@@ -106,7 +106,7 @@ def read_mem0(file: Path) -> Iterator[Foreign]:
 
 
 def read_memory_json(file: Path) -> Iterator[Foreign]:
-    """The graph that the reference memory server keeps: entities and relations, one a line. A note for each entity."""
+    """The graph of the reference memory server: an entity or a relation on each line. Each entity becomes a note."""
     entities: dict[str, tuple[str, dict[str, None]]] = {}
     relations: list[tuple[str, str, str]] = []
     for number, item in enumerate(_lines(file), start=1):
@@ -131,7 +131,7 @@ def read_memory_json(file: Path) -> Iterator[Foreign]:
 
 
 def _observation(said: Any) -> str:
-    """One fact, on one line. Newer makes keep objects."""
+    """One fact, on one line. In newer versions a fact is an object."""
     text = said.get("content") if isinstance(said, dict) else said
     return " ".join(str(text or "").split())
 

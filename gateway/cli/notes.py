@@ -49,7 +49,7 @@ async def show(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 async def edit(desk: Desk, arguments: argparse.Namespace) -> None:
-    """Open a note in the editor, and put back what comes of it, unless the note changed meanwhile."""
+    """Open a note in the editor, and store the edited text, unless the note changed meanwhile."""
     document = await desk.shelf.read(desk.call(), arguments.note)
     written = _edited(document.source, Path(document.path).name)
     if written == document.source:
@@ -64,9 +64,9 @@ async def edit(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 def _edited(text: str, name: str) -> str:
-    """A text as it comes out of the person's editor.
+    """The text after the person has edited it.
 
-    Raises: CannotStart: there is none, or it failed.
+    Raises: CannotStart: there is no editor, or it failed.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
@@ -87,7 +87,7 @@ def _edited(text: str, name: str) -> str:
 
 
 def _keep_draft(text: str, path: str) -> str:
-    """What somebody wrote and could not be stored is theirs all the same."""
+    """Keep a text that could not be stored in a file, so that it is not lost."""
     handle, name = tempfile.mkstemp(prefix="brains-gateway-", suffix=f"-{Path(path).name}")
     with os.fdopen(handle, "wb") as file:
         file.write(text.encode())

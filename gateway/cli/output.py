@@ -11,23 +11,23 @@ from rich.text import Text
 
 from gateway.operations.table import JsonObject, JsonValue
 
-# Line breaks and tabs are layout. All else that cannot be shown might command the terminal.
+# Line breaks and tabs are layout. All other characters that cannot be shown might control the terminal.
 _LAYOUT = {"\n", "\t"}
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    """A text that commands no terminal: what is stored may come from anybody."""
+    """A text without characters that control the terminal, because anybody may have written it."""
     kept = set() if one_line else _LAYOUT
     return "".join(c if c.isprintable() or c in kept else " " if c.isspace() else "\ufffd" for c in text)
 
 
 def print_json(value: JsonValue) -> None:
-    # JSON escapes some of what commands a terminal, but not all of it, unless all but ASCII is escaped.
+    # JSON escapes all characters that control a terminal only if everything except ASCII is escaped.
     sys.stdout.write(json.dumps(value, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table. Where nobody looks at it, one line for each row with tabs between, and no heads."""
+    """A table. If the output is not a terminal, one line for each row with tabs between, and no heads."""
     if not sys.stdout.isatty():
         for row in rows:
             sys.stdout.write("\t".join(printable(cell, one_line=True) for cell in row) + "\n")
@@ -43,12 +43,12 @@ def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_text(text: str, style: str = "", *, end: str = "\n") -> None:
-    """A text of somebody's, which is no markup."""
+    """A text of a note, in which markup has no effect."""
     Console(soft_wrap=True, highlight=False).print(Text(printable(text), style=style), end=end)
 
 
 def confirm(question: str) -> bool:
-    """Ask a person. Where nobody can answer, it is no."""
+    """Ask a person. Without a terminal, the answer is no."""
     if not sys.stdin.isatty():
         return False
     sys.stderr.write(f"{question} [y/N] ")

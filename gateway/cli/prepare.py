@@ -9,23 +9,23 @@ from gateway.config.unsafe_settings import ignored, is_too_wide
 
 
 def check_place(settings: Settings, *, of_command: bool = False) -> None:
-    """That data can be kept where it should be, and the audit log.
+    """Check that data and the audit log can be written to their places.
 
     Raises:
         CannotStart: it cannot.
-        BadSetting: the audit log cannot.
+        BadSetting: the audit log cannot be written.
     """
     if settings.upstream_url is None:
         check_data_dir(settings.data_dir)
     if settings.audit_log is not None:
-        # Imported when used: over stdio a client is answered before.
+        # Imported when used, because over stdio a client is answered before that.
         from gateway.app.audit_log import keep_audit
 
         keep_audit(settings, of_command=of_command)
 
 
 def prepare(settings: Settings) -> None:
-    # Imported when used: over stdio a client is answered before.
+    # Imported when used, because over stdio a client is answered before that.
     import structlog
 
     from gateway.app import log
@@ -39,7 +39,7 @@ def prepare(settings: Settings) -> None:
 
 
 def warn_of_settings() -> None:
-    """Tell the log what was probably meant otherwise."""
+    """Tell the log which settings are probably mistakes."""
     import structlog
 
     for sentence in warnings(Settings.model_fields):
@@ -47,10 +47,10 @@ def warn_of_settings() -> None:
 
 
 def local_roots(settings: Settings) -> tuple[Path, ...] | None:
-    """Where files may be ingested from, for whoever started us; None where that is not offered.
+    """The directories from which files may be ingested over stdio; None if that is not offered.
 
-    Unless told, it is the directory that was done in. Desktop clients do it in `/` or in the home directory, which
-    nobody has chosen.
+    By default it is the directory in which the client started us. Desktop clients start us in `/` or in the home
+    directory, which nobody has chosen.
     """
     if settings.ingest_roots is not None:
         return settings.ingest_roots or None

@@ -41,12 +41,12 @@ log = structlog.get_logger()
 def serve(settings: Settings, workers: int) -> None:
     """Streamable HTTP, on this address, until told to stop."""
     if (passed := inherited_socket()) is not None:
-        # Who can reach it is decided by where it listens, not by what is set.
+        # The address of the socket decides who can reach it, not the settings.
         host, port = passed.getsockname()[:2]
         settings = settings.model_copy(update={"host": host, "port": port})
     check_serving(settings)
     prepare(settings)
-    # Say now what the first call would run into: a file that is damaged, or of a newer version.
+    # Report now what would make the first call fail: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
     with _metrics(settings) as place, passed or listening_socket(settings.host, settings.port) as listening:
         _tell_start(settings, workers, welcome.no_default(settings, brains))
@@ -60,12 +60,12 @@ def serve(settings: Settings, workers: int) -> None:
 
 
 def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None:
-    """To a person in words; to a program that reads lines of JSON, in those."""
+    """For a person as text, for a program that reads lines of JSON as JSON."""
     trouble = trouble_of(settings)
     if log_lines.is_text(settings.log_format):
         say(*welcome.serving(settings), *doubts)
         if trouble is not None:
-            # It can be read all the same.
+            # The brain can be read all the same.
             say(str(trouble))
         return
     for doubt in doubts:
@@ -78,11 +78,11 @@ def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None
 
 @contextmanager
 def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
-    """Where processes count, if they do; and what shows it, if it has a port of its own."""
+    """The place where processes count, if they do; and the listener for metrics, if it has a port of its own."""
     if not wants_metrics(settings):
         yield None
         return
-    # Imported when used: many want no metrics.
+    # Imported when used, because many operators want no metrics.
     from gateway.app.metrics.counting import new_place
     from gateway.app.metrics.listener import metrics_listener
 
@@ -106,7 +106,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
         stop = embedded.stop
         changed |= {"dialect": "platform", "upstream_url": embedded.endpoint.url}
         changed |= {"upstream_token": SecretStr(str(embedded.endpoint.token))}
-        # To the workers, the embedded brain is a platform.
+        # For the workers, the embedded brain is a platform.
         changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
     if settings.state_keys_file is None:
         changed["state_keys_file"] = Path(_shared_key())
@@ -121,7 +121,7 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
 
 
 def _shared_key() -> str:
-    """A key that only the workers of this process have, in a file that goes with it: an environment is easily read."""
+    """A key that only the workers of this process have, in a temporary file, because others can read an environment."""
     directory = tempfile.mkdtemp(prefix="brains-gateway-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     path = Path(directory) / "state-keys"

@@ -1,4 +1,4 @@
-"""`brains-gateway settings`: which settings hold and who says so, for a person at a terminal."""
+"""`brains-gateway settings`: which settings hold and where they come from, for a person at a terminal."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def show(settings: Settings, *, as_json: bool) -> None:
 
 
 def _refusal(settings: Settings) -> str | None:
-    """What `serve` would say instead of starting."""
+    """The error with which `serve` would not start."""
     try:
         check_serving(settings)
     except BadSetting as error:
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """As a variable would say it."""
+    """A value in the form of an environment variable."""
     if isinstance(value, tuple):
         between = os.pathsep if any(isinstance(one, Path) for one in value) else ","
         return between.join(_text(one) for one in value)

@@ -19,14 +19,14 @@ _DRAIN_SECONDS: Final = 10
 def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
     """MCP over standard input and output, for the client that started us.
 
-    It is answered while most of us is still being imported, but not before all is checked that could keep us from
-    serving: whoever has been answered is served.
+    It is answered while most of the gateway is still being imported, but only after all checks that could keep it from
+    serving: a client that was answered is served.
     """
     check_local(settings)
     check_place(settings)
     roots = local_roots(settings)
     answers = early_answers(settings, fastmcp_settings)
-    # A client that was answered expects exit code 0. So far there is nothing that must be finished first.
+    # A client that was answered expects exit code 0. So far there is no work that must be finished first.
     before = signal.signal(signal.SIGTERM, lambda _signal, _frame: os._exit(0))
     early = read_early(answers)
     if early is None:
@@ -50,7 +50,7 @@ def stdio(settings: Settings, fastmcp_settings: Mapping[str, str]) -> None:
                 stopping.cancel()
                 return await serving
             await wait_until_answered(surface, _DRAIN_SECONDS)
-        # A thread waits for the next line of standard input, and would for ever.
+        # A thread waits for the next line of standard input, and would wait for ever.
         os._exit(0)
 
     if early is not None:

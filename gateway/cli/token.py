@@ -1,4 +1,4 @@
-"""`brains-gateway token`: make, import, list and revoke tokens. What is secret is printed once, and kept nowhere."""
+"""`brains-gateway token`: make, import, list and revoke tokens. A secret is printed once, and stored nowhere."""
 
 import argparse
 import math
@@ -24,7 +24,7 @@ from gateway.operations.names import check_id
 
 _BROUGHT: Final = re.compile(r"(bto_|brt_)([A-Za-z0-9._~+/=-]{16,512})")
 _BROUGHT_LENGTH: Final = 1024
-# What a token must be worth if it is random, and how many different characters a random one has at least.
+# How many bits a random token must have, and how many different characters a random one has at least.
 _BITS: Final = 80
 _CHARACTERS: Final = 6
 
@@ -50,7 +50,7 @@ def create_token(settings: Settings, arguments: argparse.Namespace) -> None:
 
 
 def import_token(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Let in a token of elsewhere. Only its hash is kept, as of tokens of ours."""
+    """Accept a token from elsewhere. Only its hash is kept, as with our own tokens."""
     if arguments.sha256 == token_file.digest(""):
         raise BadSetting("--sha256 is the hash of an empty text, and not of a token.")
     record = _record(arguments.sha256 or _brought_hash(arguments), arguments)
@@ -68,7 +68,7 @@ def _brought_hash(arguments: argparse.Namespace) -> str:
     """The hash of the token on standard input: on a command line others could read it.
 
     Raises:
-        BadSetting: it is none that should let anybody in.
+        BadSetting: it is malformed or too easy to guess.
     """
     try:
         token = (getpass("Token: ") if sys.stdin.isatty() else sys.stdin.read(_BROUGHT_LENGTH)).strip()
@@ -93,7 +93,7 @@ def _bits(word: str) -> float:
 
 
 def _keep(settings: Settings, record: token_file.Record, arguments: argparse.Namespace) -> token_file.Record:
-    """Put a token in the file, unless it is for a brain that is not there or for somebody else."""
+    """Put a token in the file, unless its brain does not exist or its subject belongs to somebody else."""
     if record.brain is not None and not arguments.anyway:
         check_brain(settings, record)
     with token_file.change(settings.tokens_path) as records:
@@ -123,7 +123,7 @@ def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
         brain = None if arguments.brain is None else check_id(arguments.brain, "--brain")
     except GatewayError as error:
         raise BadSetting(error.message) from None
-    # Of two organizations that have somebody by the same name, each means its own.
+    # Two organizations may have different people with the same name.
     own = name if org is None else f"{name}@{org}"
     return token_file.Record(
         id=secrets.token_hex(4),
@@ -140,7 +140,7 @@ def _record(sha256: str, arguments: argparse.Namespace) -> token_file.Record:
 
 
 def _check_person(record: token_file.Record, records: Sequence[token_file.Record], *, is_named: bool) -> None:
-    """That nobody gets the private notes of somebody else, which go by the subject, also those of a token of before.
+    """Refuse a subject that belongs to somebody else, who would share their private notes, also with an older token.
 
     Raises:
         BadSetting: with what to say if it is the same person.

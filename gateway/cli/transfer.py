@@ -1,4 +1,4 @@
-"""`export`, `import` and `migrate`: everything out of a brain, and into another."""
+"""`export`, `import` and `migrate`: take all notes out of a brain, and put them into another."""
 
 import argparse
 import sys
@@ -22,7 +22,7 @@ from gateway.operations.errors import GatewayError
 from gateway.operations.names import is_plain_path
 from gateway.operations.parallel import AT_ONCE, in_parallel
 
-# Why one of many could not be taken. Anything else ends the whole: it would be the same for the next.
+# Errors that concern one note alone. Any other error ends the command, because the next note would get it too.
 _OF_ONE = frozenset({"validation_error", "payload_too_large", "not_found", "forbidden", "conflict"})
 _NAMED_AT_MOST = 50
 T = TypeVar("T")
@@ -96,7 +96,7 @@ async def migrate(desk: Desk, arguments: argparse.Namespace) -> None:
 
 
 async def _all(items: Iterator[T], job: Callable[[T], Callable[[], Awaitable[None]]], told: str) -> None:
-    """Do it for all, a few at once: no more of them are held than that."""
+    """Do it for all, a few at once, so that only these few are in memory."""
     with _progress(told, None) as advance:
         while some := list(islice(items, AT_ONCE)):
             await in_parallel([job(item) for item in some])
@@ -105,14 +105,14 @@ async def _all(items: Iterator[T], job: Callable[[T], Callable[[], Awaitable[Non
 
 @contextmanager
 def _progress(told: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A bar, for whoever looks."""
+    """A progress bar, on a terminal."""
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task(told, total=total)
         yield lambda count=1: bar.advance(task, count)
 
 
 def _tell_left(left: Iterable[tuple[str, str]]) -> None:
-    """Name what was not taken, and fail if there is any."""
+    """Name the notes that were not taken, and fail if there are any."""
     left = sorted(left)
     if not left:
         return

@@ -55,7 +55,7 @@ def _user(name: str, arguments: argparse.Namespace) -> user_file.User:
         brain = None if arguments.brain is None else check_id(arguments.brain, "--brain")
     except GatewayError as error:
         raise BadSetting(error.message) from None
-    # Of two organizations that have somebody by the same name, each means its own.
+    # Two organizations may have different people with the same name.
     own = name if org is None else f"{name}@{org}"
     return user_file.User.model_construct(
         name=name,
@@ -70,7 +70,7 @@ def _user(name: str, arguments: argparse.Namespace) -> user_file.User:
 
 
 def _check_person(user: user_file.User, users: list[user_file.User]) -> None:
-    """That nobody gets the private notes of somebody else, which go by the subject.
+    """Refuse a subject that belongs to somebody else, because private notes belong to the subject.
 
     Raises: BadSetting.
     """

@@ -1,4 +1,4 @@
-"""What is said at start: where it listens, where data is, and how to connect a client."""
+"""The text at start: where the gateway listens, where data is, and how to connect a client."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def facts(settings: Settings) -> dict[str, object]:
 
 
 def no_default(settings: Settings, brains: Sequence[tuple[str, str]] | None) -> list[str]:
-    """That the default brain is not there. No reason not to start: it can only be made by a gateway that runs."""
+    """A warning that the default brain does not exist. The gateway starts, because only a running one can make it."""
     default = None if settings.is_shared else settings.default_brain
     if default is None or brains is None or any(is_brain(default, brain_id, slug) for slug, brain_id in brains):
         return []
@@ -103,7 +103,7 @@ def _roots(settings: Settings) -> str:
 
 
 def _client_lines(settings: Settings) -> list[str]:
-    """Each client with where its entry goes, and then the entries."""
+    """Each client with the file for its entry, and then the entries."""
     places: dict[str, list[str]] = {}
     for entry in client_entries(settings):
         place = entry.how.removesuffix(" over HTTP").removesuffix(" over stdio").removesuffix(",")

@@ -18,7 +18,7 @@ def also(*aliases: str) -> Any:
 
 
 class BrainSettings(BaseSettings):
-    """Where what is stored goes, and who makes vectors and answers of it."""
+    """Where notes are stored, and which services make vectors and answers from them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True

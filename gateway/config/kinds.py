@@ -16,7 +16,7 @@ from gateway.operations.names import RESERVED_SCOPES, check_id, is_project
 from gateway.surfaces.catalog import SURFACES
 
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
-# A star stands for what is before a name, never for any name.
+# A star may stand for a part before a name, never for every name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
 _TOOL_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,15}")
@@ -89,7 +89,7 @@ def _check_model_url(value: str) -> str:
 
 
 def check_model(name: str, url: str | None, model: str | None, key: SecretStr | None) -> None:
-    """That of the settings of a model none is set in vain.
+    """Check that no setting of a model is set without the others that it needs.
 
     Raises:
         ValueError: one sentence.
@@ -164,6 +164,6 @@ BrainRef = Annotated[str, AfterValidator(_check_brain)]
 ToolPrefix = Annotated[str, AfterValidator(_check_tool_prefix)]
 
 
-# Bounded, because an event loop counts in milliseconds that fit an integer.
+# Limited, because an event loop counts milliseconds in an integer.
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 HomePath = Annotated[Path, BeforeValidator(at_home)]

@@ -1,4 +1,4 @@
-"""Passwords, hashed so that whoever has the file cannot try many: each try takes 32 MiB and half a second."""
+"""Passwords, hashed so that a thief of the file cannot try many: each try takes 32 MiB and half a second."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from typing import Final
 
 LEAST: Final = 12
 MOST: Final = 256
-# Of equal strength with OWASP's first choice, with a quarter of its memory: several may be looked at at once.
+# As strong as the first choice of OWASP with a quarter of its memory, because several may be checked at once.
 _COST: Final = (2**15, 8, 3)
 _MEMORY: Final = 64 * 1024 * 1024
 _SALT_BYTES, _HASH_BYTES = 16, 32
@@ -17,7 +17,7 @@ _SALT_BYTES, _HASH_BYTES = 16, 32
 _MOST_COST: Final = (2**17, 8, 4)
 
 
-# Tried for somebody who is not there, so that it takes as long. No password is known to have this hash.
+# Checked for a user who does not exist, so that it takes the same time. No password is known to have this hash.
 DECOY: Final = f"scrypt$32768$8$3${'A' * 22}==${'A' * 43}="
 
 
@@ -28,13 +28,13 @@ def hash_password(password: str, cost: tuple[int, int, int] = _COST) -> str:
 
 
 def is_password(password: str, hashed: str) -> bool:
-    """Whether it is the one that was hashed. Takes long: not for an event loop."""
+    """Whether it is the password that was hashed. Takes too long for an event loop."""
     n, r, p, salt, derived = _parts(hashed)
     return hmac.compare_digest(_derive(password, salt, n, r, p), derived)
 
 
 def check_hash(hashed: str) -> str:
-    """That it is a hash of ours, with a cost that we are ready to pay. Raises ValueError."""
+    """Check that it is a hash of ours, with a cost that we accept. Raises ValueError."""
     _parts(hashed)
     return hashed
 

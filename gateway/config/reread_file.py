@@ -22,7 +22,7 @@ _WRITING_SECONDS: Final = 5.0
 
 
 class RereadFile(Generic[T]):
-    """What a file says now. That it cannot be read is reported once, with what holds meanwhile."""
+    """The current content of a file. If it cannot be read, that is reported once, with what holds meanwhile."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class RereadFile(Generic[T]):
     ) -> None:
         """Read it once.
 
-        `without` is what holds without the file: at once where it is gone, and where it cannot be read after the few
-        seconds that somebody may take to write it. None: what it said before holds until it can be read again.
+        `without` is what holds without the file: at once if it is gone, and if it cannot be read, after the few seconds
+        that somebody may need to write it. None: the old content holds until the file can be read again.
 
         Raises:
             OSError: it cannot be read.
-            ValueError: it does not say what it should.
+            ValueError: its content is not valid.
         """
         self.path = path
         self._parse, self._without, self._clock = parse, without, clock
@@ -50,7 +50,7 @@ class RereadFile(Generic[T]):
 
     @property
     def is_current(self) -> bool:
-        """Whether it could be read when it was last looked at."""
+        """Whether the last look could read it."""
         return self._failure is None
 
     def value(self) -> T:
@@ -101,27 +101,27 @@ def state_keys(body: bytes) -> list[bytes]:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[None]:
-    """For whoever changes a file: one process at a time. Its directory is made if need be."""
-    # Only those who change files wait for this import.
+    """A lock for changes of a file: one process at a time. Makes the file's directory if necessary."""
+    # Imported here, because only commands that change files need it.
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Where the file system has no locks, fail: a lock that lives by its file outlives a process that was killed.
+    # Fails if the file system has no locks: a lock that is a file would stay after its process was killed.
     with FileLock(path.with_name(path.name + ".lock"), mode=0o600, fallback_to_soft=False):
         yield
 
 
 def made_key(path: Path) -> None:
-    """Put a first key into a file that is not there yet, whoever else starts at the same moment."""
+    """Create a file with a first key if it does not exist, also if other processes start at the same moment."""
     with locked_file(path):
         if not path.exists():
             replace_file(path, secrets.token_hex(32).encode() + b"\n")
 
 
 def replace_file(path: Path, body: bytes, mode: int = 0o600, there: os.stat_result | None = None) -> None:
-    """All of it or nothing: whoever reads meanwhile sees the old file or the new one.
+    """Replace a file as a whole: a reader sees either the old file or the new one.
 
-    What is `there` lends it its owner and its mode.
+    The new file gets the owner and the mode of the old one, `there`.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
@@ -130,10 +130,10 @@ def replace_file(path: Path, body: bytes, mode: int = 0o600, there: os.stat_resu
             file.flush()
             os.fsync(file.fileno())
             if there is not None and hasattr(os, "fchown") and there.st_uid != os.geteuid():
-                # Done by root for somebody else, whose file it must stay.
+                # If root does this for another user, it must stay that user's file.
                 os.fchown(file.fileno(), there.st_uid, there.st_gid)
             if hasattr(os, "fchmod"):
-                # By the open file: by its name, it might be another by now.
+                # By the open file, because the name might be another file by now.
                 os.fchmod(file.fileno(), mode if there is None else there.st_mode & 0o777)
         os.replace(name, path)
     except BaseException:

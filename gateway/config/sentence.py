@@ -31,7 +31,7 @@ def sentence(error: ValidationError, fields: Fields, found: Mapping[str, Origin]
 
 
 def _named(name: str, fields: Fields, found: Mapping[str, Origin]) -> str:
-    """What a person has set: of several names for one setting, the one that counted."""
+    """The variable that a person has set: if a setting has several names, the one that counted."""
     field = next((field for field, info in fields.items() if name in (field, *variables_of(field, info))), name)
     said = found.get(field)
     return PREFIX + field.upper() if said is None or said.kind in {"flag", "default"} else said.name

@@ -286,7 +286,7 @@ class Settings(BrainSettings):
 
     @property
     def is_for_this_machine(self) -> bool:
-        """Whether nobody else is served, so that whoever asks may know all."""
+        """Whether the gateway serves only this machine, so that every caller may see the details."""
         is_open = self.auth in {None, "none"} and self.token is None and self.upstream_auth != "passthrough"
         return self.is_loopback and is_open and not self.public_url and not self.allowed_hosts
 
@@ -308,7 +308,7 @@ class Settings(BrainSettings):
 
     @property
     def tells_callers_apart(self) -> bool:
-        """Whether a token says who calls: more than that somebody may."""
+        """Whether a token says who calls, and not only that the caller may."""
         return self.auth in {"tokens", "jwt", "password"} or self.upstream_auth == "passthrough"
 
     @property
@@ -318,7 +318,7 @@ class Settings(BrainSettings):
 
 
 def load(**overrides: Any) -> Settings:
-    """Settings from flags, the environment, files of secrets and the TOML file, the first that says it.
+    """Settings from flags, the environment, files of secrets and the TOML file. The first one that has a setting wins.
 
     Raises:
         BadSetting: one sentence, for a person at a terminal.

@@ -1,4 +1,4 @@
-"""The keys that the gateway signs with: a file with the one in use, the one that is next, and those that were."""
+"""The keys that the gateway signs with: a file with the active key, the next one, and retired ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from gateway.config.reread_file import RereadFile
 Algorithm = Literal["ES256", "Ed25519"]
 ALGORITHMS: Final = ("ES256", "Ed25519")
 _PUBLIC: Final = ("kty", "crv", "x", "y")
-# A token lives a minute, and whoever verifies keeps the public keys for five.
+# A token is valid for a minute, and a platform keeps the public keys for five minutes.
 _RETIRED_FOR: Final = timedelta(hours=1)
 
 
@@ -45,7 +45,7 @@ class SigningKey:
 
 
 class SigningKeys:
-    """What the file says now."""
+    """The current keys of the file."""
 
     def __init__(self, path: Path) -> None:
         self._file = RereadFile(path, parse)
@@ -54,7 +54,7 @@ class SigningKeys:
         return next(key for key in self._file.value() if key.status == "active")
 
     def published(self) -> Mapping[str, Any]:
-        """All of them, their public halves: what is next can be known before it is used."""
+        """The public halves of all keys, so that a platform knows the next key before it is used."""
         return {"keys": [key.public() for key in self._file.value()]}
 
     @property
@@ -90,7 +90,7 @@ def begin(algorithm: Algorithm, now: datetime | None = None) -> Sequence[Signing
 
 
 def rotate(keys: Sequence[SigningKey], algorithm: Algorithm, now: datetime | None = None) -> Sequence[SigningKey]:
-    """What is next becomes active, what was active is retired, and what was retired long enough is gone."""
+    """The next key becomes active, the active one is retired, and keys that were retired long enough are removed."""
     moment = now or datetime.now(UTC)
     kept = [key for key in keys if key.status == "retired" and not _is_over(key, moment)]
     since = moment.isoformat(timespec="seconds")

@@ -13,14 +13,14 @@ from gateway.config.kinds import HeaderWord, at_home
 PREFIX: Final = "BRAINS_"
 CONFIG: Final = "BRAINS_CONFIG"
 _FILE: Final = "_FILE"
-# Names the process whose worker this is.
+# The variable with the id of the supervisor, if this is a worker.
 WORKER_OF: Final = "BRAINS_WORKER_OF"
 
 Fields = Mapping[str, FieldInfo]
 
 
 class Origin(NamedTuple):
-    """Who says what a setting is."""
+    """The source of a setting."""
 
     kind: Literal["flag", "environment", "file", "config", "default"]
     name: str = ""
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 
 def variables_of(name: str, field: FieldInfo) -> list[str]:
-    """The variables of a setting, the first that counts first."""
+    """The variables of a setting, the one that wins first."""
     alias = field.validation_alias
     return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
 
@@ -49,10 +49,10 @@ def known_variables(fields: Fields) -> set[str]:
 def origins(
     fields: Fields, flags: Iterable[str] = (), environment: Mapping[str, str] = os.environ
 ) -> dict[str, Origin]:
-    """Who says what each setting is. What files say is read.
+    """The source of each setting, with the values from files.
 
     Raises:
-        ValueError: one sentence on a file that cannot be used, or on a setting that is said twice.
+        ValueError: one sentence on a file that cannot be used, or on a setting that is given twice.
     """
     given = {name.upper(): value for name, value in environment.items() if value}
     table = _read_config(fields, given.get(CONFIG))
@@ -74,7 +74,7 @@ def origins(
 
 
 def warnings(fields: Fields, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """A sentence on each variable that has our prefix and means nothing, and on each secret that others can read."""
+    """A sentence on each unknown variable with our prefix, and on each secret that others can read."""
     known = known_variables(fields)
     unknown = [name for name in sorted(environment) if name.upper().startswith(PREFIX) and name.upper() not in known]
     told = [f"{name} is not a setting and has no effect{_nearest(name, PREFIX, known)}" for name in unknown]
@@ -82,7 +82,7 @@ def warnings(fields: Fields, environment: Mapping[str, str] = os.environ) -> lis
     secret = [file for name, field in fields.items() if (file := _secret_file(name, field, given)) is not None]
     for variable in secret:
         path = Path(at_home(given[variable]))
-        # No error: where a container is given secrets as files, everybody in it can read them.
+        # Not an error, because if a container gets secrets as files, every user in it can read them.
         if path.exists() and path.stat().st_mode & 0o004:
             told.append(f"{variable} names {path}, which everybody on this machine can read: chmod 600 it.")
     return told
@@ -107,7 +107,7 @@ def _read_secret(variable: str, name: str) -> str:
 def _read_config(fields: Fields, name: str | None) -> dict[str, Origin]:
     if name is None:
         return {}
-    # Imported when used: few have such a file, and over stdio a client waits.
+    # Imported when used, because few have such a file, and over stdio a client waits.
     import tomllib
 
     path = Path(at_home(name))
@@ -132,7 +132,7 @@ def _read_config(fields: Fields, name: str | None) -> dict[str, Origin]:
 
 
 def _as_text(key: str, value: Any, field: FieldInfo, path: Path) -> str:
-    """A value of the file as a variable would say it: then both are checked the same way."""
+    """A value of the file in the form of a variable, so that both are checked in the same way."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -148,10 +148,10 @@ def _are_paths(field: FieldInfo) -> bool:
 
 
 def _nearest(name: str, prefix: str, known: Iterable[str]) -> str:
-    """The end of a sentence on a name that is none."""
+    """The end of a sentence on an unknown name."""
     from difflib import get_close_matches
 
-    # Without what all of them begin with, which would make any two alike.
+    # Without their common prefix, which would make all names similar.
     bare = {one.removeprefix(prefix).lower(): one for one in known}
     near = get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=0.7)
     return f": did you mean {bare[near[0]]}?" if near else "."

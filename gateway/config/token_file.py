@@ -39,7 +39,9 @@ class Record(BaseModel):
         if self.revoked is not None:
             return "revoked"
         if any(value is not None for value in (self.model_extra or {}).values()):
-            # A misspelt word, or a limit that a newer version knows: good for nothing, rather than for too much.
+            # An unknown field is a misspelt word, or a limit of a newer version. The token is invalid, so that it does
+            # not
+            # allow too much.
             return "not understood"
         return "expired" if self.expires is not None and self.expires <= now else "active"
 
@@ -66,7 +68,7 @@ def make_token() -> str:
 
 @contextmanager
 def change(path: Path) -> Iterator[list[Record]]:
-    """The records, to be changed in place; written back whole, for one process at a time, readable by us alone."""
+    """The records. Change them in place. They are written whole, by one process at a time, readable by us alone."""
     with locked_file(path):
         file = _File.model_validate_json(path.read_bytes()) if path.exists() else _File(tokens=[])
         yield file.tokens

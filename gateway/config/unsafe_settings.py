@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from gateway.config.kinds import is_loopback_host
 from gateway.config.settings import BadSetting, Settings
 
-# 64 bits, if they are hexadecimal digits: more than anybody guesses over a network.
+# 64 bits, if they are hexadecimal digits, which is more than can be guessed over a network.
 _LEAST_TOKEN: Final = 16
 
 
 def check_serving(settings: Settings) -> None:
-    """That whoever calls over HTTP is told apart as well as the platform needs.
+    """Check that callers over HTTP are told apart as well as the platform needs.
 
     Raises:
         BadSetting: the first thing that is not safe, and what to do.
@@ -25,7 +25,7 @@ def check_serving(settings: Settings) -> None:
 
 
 def check_local(settings: Settings) -> None:
-    """That the platform can be called for the one who started us.
+    """Check that the platform can be called for the person who started us.
 
     Raises:
         BadSetting: the first thing that is not safe, and what to do.
@@ -39,7 +39,7 @@ def check_local(settings: Settings) -> None:
 
 
 def check_platform(settings: Settings) -> None:
-    """That what is sent to the platform is nobody else's to read."""
+    """Check that nobody else can read requests to the platform."""
     url = settings.upstream_url
     if url is not None and not _is_safe(url) and not settings.upstream_plain:
         raise BadSetting(
@@ -60,7 +60,7 @@ def ignored(settings: Settings) -> list[str]:
 
 
 def is_too_wide(root: Path) -> bool:
-    """Whether it is the whole machine, or holds the home directory, and with it whatever secrets somebody has."""
+    """Whether it is the whole machine, or contains the home directory and the secrets in it."""
     real = root.resolve()
     try:
         holds_home = Path.home().resolve().is_relative_to(real)
@@ -111,7 +111,7 @@ def _inbound(settings: Settings) -> Iterator[str]:
 
 
 def _beyond_loopback(settings: Settings) -> Iterator[str]:
-    """What is asked of whoever lets others in."""
+    """The demands on an operator who lets others in."""
     public = urlsplit(settings.public_url or "").hostname
     is_public = not settings.is_loopback or (public is not None and not is_loopback_host(public))
     for name, token in (("BRAINS_TOKEN", settings.token), ("BRAINS_METRICS_TOKEN", settings.metrics_token)):
@@ -138,8 +138,8 @@ def _redis(settings: Settings) -> Iterator[str]:
 
 
 def _keys(settings: Settings) -> Iterator[str]:
-    """Those that are read whenever they are set, whatever else is."""
-    # Here and below, what reads a file is imported if there is one: it takes long, and over stdio a client waits.
+    """Settings that are read whenever they are set, whatever the others are."""
+    # Here and below, modules that read a file are imported only if it is set, because over stdio a client waits.
     if settings.state_keys_file is not None:
         from gateway.config.reread_file import state_keys
 

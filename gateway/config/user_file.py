@@ -34,11 +34,11 @@ class User(BaseModel):
 
     @property
     def is_understood(self) -> bool:
-        """A misspelt word, or a limit that a newer version knows: good for nothing, rather than for too much."""
+        """An unknown field is a misspelt word, or a limit of a newer version. Such a user may do nothing."""
         return all(value is None for value in (self.model_extra or {}).values())
 
     def version(self) -> str:
-        """Another with every change, of the password too: what was granted before holds no longer."""
+        """Differs after every change, of the password too, so that older grants no longer hold."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
@@ -57,7 +57,7 @@ def parse(body: bytes) -> list[User]:
 
 
 def parse_some(body: bytes) -> list[User]:
-    """The same, of a file that somebody can log in by. Raises ValueError."""
+    """The same, for a file with at least one valid user. Raises ValueError."""
     users = parse(body)
     if not any(user.is_understood for user in users):
         raise ValueError("nobody is in it")
@@ -66,7 +66,7 @@ def parse_some(body: bytes) -> list[User]:
 
 @contextmanager
 def change(path: Path) -> Iterator[list[User]]:
-    """The users, to be changed in place; written back whole, for one process at a time, readable by us alone."""
+    """The users. Change them in place. They are written back whole, by one process at a time, readable by us alone."""
     with locked_file(path):
         file = _File.model_validate_json(path.read_bytes()) if path.exists() else _File(users=[])
         yield file.users

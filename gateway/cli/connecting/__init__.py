@@ -1,1 +1,1 @@
-"""Connecting clients: which there are, what each is told, and the files that say so."""
+"""Connecting clients: which clients there are, the entry of each, and the files that hold it."""

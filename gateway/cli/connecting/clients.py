@@ -1,4 +1,4 @@
-"""The clients that can be connected: where each keeps its servers, in which shape, and how it says what it has."""
+"""The clients that can be connected: where each keeps its servers, in which shape, and its command that lists them."""
 
 import os
 import sys
@@ -82,7 +82,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
         },
         section="mcpServers",
         stdio=_COMMAND,
-        # It starts commands alone.
+        # It only starts commands, and takes no address.
         http={"command": "npx", "args": ["-y", "mcp-remote", Slot.URL]},
     ),
     "cursor": Client(
@@ -122,7 +122,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             "windows": ("$APPDATA/Zed/settings.json",),
         },
         section="context_servers",
-        # Older versions want to be told that it is not of an extension.
+        # Older versions need this field, which says that the server is not from an extension.
         stdio={"source": "custom", "enabled": True, **_COMMAND},
         http={"source": "custom", "enabled": True, "url": Slot.URL},
         project=(".zed/settings.json",),
@@ -137,7 +137,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
         syntax="toml",
         project=(".codex/config.toml",),
         program="codex",
-        # It does not connect, but it reads what was written.
+        # This command does not connect to the server, but it reads the entry.
         check=("mcp", "get", "{name}"),
         healthy=("enabled: true",),
     ),
@@ -227,13 +227,13 @@ def is_installed(client: Client) -> bool:
     own = Path.home()
     signs = [_expand(path) for path in client.signs]
     if file is not None:
-        # A file that lies in the home directory itself shows more than its folder.
+        # If the file is in the home directory itself, only the file shows that the client is installed, not the folder.
         signs.append(file if file.parent == own else file.parent)
     return bool(client.program and which(client.program)) or any(sign.exists() for sign in signs)
 
 
 def _first(paths: list[Path]) -> Path | None:
-    """The first that is there, or else the one that is best made: the last."""
+    """The first that exists, or else the last, which is the best one to create."""
     return next((path for path in paths if path.exists()), paths[-1] if paths else None)
 
 

@@ -1,4 +1,4 @@
-"""The file of a client: changed as a whole or not at all, and made again what it was."""
+"""The file of a client. It is changed as a whole or not at all, and a change can be taken back."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -13,7 +13,7 @@ from gateway.config.reread_file import replace_file
 
 
 class _Syntax(Protocol):
-    """How files are written, read and changed. All raise ValueError for what they cannot read."""
+    """The functions of one format, to read and change a text. All raise ValueError for a text that they cannot read."""
 
     def read(self, text: str) -> Any: ...
     def put(self, text: str, section: str, name: str, entry: Mapping[str, Any]) -> str: ...
@@ -78,7 +78,7 @@ class ConfigFile:
         return self._edited(name, None)
 
     def _edited(self, name: str, entry: Entry | None) -> bytes:
-        """The file with one entry more, other or less, and in all else what it was."""
+        """The text of the file with one entry added, changed or removed. Everything else must be as it was."""
         self.entries()
         syntax, section, text = _SYNTAXES[self.client.syntax], self.client.section, self.text()
         expected = deepcopy(syntax.read(text))
@@ -97,7 +97,7 @@ class ConfigFile:
         return made.encode()
 
     def write(self, after: bytes | None, new_mode: int = 0o600) -> None:
-        """Replace it, or remove it where there is nothing left.
+        """Replace the file, or remove it if nothing is left in it.
 
         Raises:
             Refused: somebody else has changed it since it was looked at, or it cannot be written.
@@ -116,5 +116,5 @@ class ConfigFile:
 
 
 def _plain(said: Any, section: str) -> Any:
-    """Without a section that has nothing in it: that is as good as none."""
+    """Without a section that is empty, which counts as none."""
     return said if said.get(section) else {key: value for key, value in said.items() if key != section}

@@ -11,11 +11,11 @@ Entry = dict[str, Any]
 
 
 class Refused(Exception):
-    """Why one client is left alone, in one sentence."""
+    """Why one client cannot be connected, in one sentence."""
 
 
 def entry_of(client: Client, server: Server, name: str) -> Entry:
-    """What is written for a client.
+    """The entry for a client.
 
     Raises:
         Refused: it would have to keep a secret in plain sight.
@@ -39,7 +39,7 @@ def entry_of(client: Client, server: Server, name: str) -> Entry:
         Slot.NAME: name,
     }
     made = {key: _fill(value, filled) for key, value in shape.items()}
-    # What is empty need not be said.
+    # Empty values are left out.
     return {key: value for key, value in made.items() if value not in ("", [], {})}
 
 
@@ -64,7 +64,7 @@ def _fill(value: Any, filled: Mapping[Slot, Any]) -> Any:
 
 
 def server_of(client: Client, entry: Entry) -> Server:
-    """What a client would make of an entry. Variables that it names are those of this process."""
+    """The server as a client would read it from an entry. Variables in it have the values of this process."""
     shape = client.http if _is_of(client.http, entry) else client.stdio
     found = {slot: value for key, slot in shape.items() for slot, value in _slots(slot, entry.get(key))}
     command = found.get(Slot.COMMAND) or [found.get(Slot.PROGRAM, ""), *(found.get(Slot.ARGUMENTS) or [])]
@@ -78,7 +78,7 @@ def server_of(client: Client, entry: Entry) -> Server:
 
 
 def _is_of(shape: Shape, entry: Entry) -> bool:
-    """Whether an entry has what marks a shape: the values that stand in it as they are, and the place of the URL."""
+    """Whether an entry has the signs of a shape: its fixed values, and the key of the URL."""
     fixed = all(entry.get(key) == value for key, value in shape.items() if isinstance(value, str | bool))
     return fixed and all(key in entry for key, value in shape.items() if value is Slot.URL)
 
@@ -92,7 +92,7 @@ def _slots(slot: Any, value: Any) -> list[tuple[Slot, Any]]:
 
 
 def _resolved(client: Client, value: str) -> str:
-    """A value with the variables that it names: only ever a whole value is one."""
+    """A value, or the value of the variable that it names. Only a whole value can be a variable."""
     for name, said in os.environ.items():
         if client.reference and value == client.reference % name:
             return said

@@ -1,4 +1,4 @@
-"""What was changed in the files of clients, and what was there before, so that it can be taken back to the byte."""
+"""The changes in the files of clients, and the old files, so that a change can be taken back byte for byte."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from gateway.config.reread_file import replace_file
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a file: enough to take it back."""
+    """One change of a file, with everything that is needed to take it back."""
 
     name: str
     """Of the entry."""
@@ -27,13 +27,13 @@ class Change:
 
 
 class Journal:
-    """The changes of each file. Only this user may read it: it holds their files."""
+    """The changes of each file. Only this user may read it, because it holds copies of their files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, key: str, file: ConfigFile, name: str, after: bytes, new_mode: int = 0o600) -> Path | None:
-        """Change a file, with a copy of it as it was. Returns where that is; None where there was no file.
+        """Change a file, and keep a copy of the old one. Returns the path of the copy; None if there was no file.
 
         Raises:
             Refused: it cannot be changed.
@@ -50,7 +50,7 @@ class Journal:
         return backup
 
     def without(self, file: ConfigFile, names: Collection[str]) -> bytes | None:
-        """What a file was before; where somebody else has written since, the file without these entries.
+        """The old file; if somebody else has changed it since, the file as it is, without these entries.
 
         Raises:
             Refused: they cannot be taken out.
@@ -66,7 +66,7 @@ class Journal:
             return list(dict.fromkeys(change.name for change in changes))
 
     def forget(self, path: Path, names: Collection[str]) -> None:
-        """These entries are taken out: what was kept for that goes too."""
+        """Forget these entries, which were taken out, with the copies that were kept for them."""
         with self._changes(path) as changes:
             for change in [change for change in changes if change.name in names]:
                 changes.remove(change)
@@ -83,9 +83,9 @@ class Journal:
         return backup
 
     def _unwound(self, file: ConfigFile, names: Collection[str]) -> tuple[bytes | None, list[str]]:
-        """The file before our last changes, as far as nobody else has written since and they are of these entries.
+        """The file before our last changes, if nobody else has written since and the changes are of these entries.
 
-        With it come the entries that are still in it, because somebody has, or because we know nothing of them.
+        Also returns the entries that are still in it, because somebody else has written, or we did not write them.
         """
         content = file.before
         with self._changes(file.path) as changes:

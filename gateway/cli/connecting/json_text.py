@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 _BLANK: Final = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\r\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*")
 _STRING: Final = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
 _WORD: Final = re.compile(r"[-+.\w]+")
-# What may stand after a value on its line.
+# What may follow a value on its line.
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^*\r\n]*\*/[ \t]*(?=\r?\n))?")
 _DEEPEST: Final = 200
 
 
 class Value(NamedTuple):
-    """A value, and where it stands."""
+    """A value, and its place in the text."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
 
 def read(text: str) -> Any:
-    """What a text says; nothing where it is empty.
+    """The value of a text; nothing if it is empty.
 
     Raises:
         ValueError: it is not JSON, not even with comments.
@@ -40,7 +40,7 @@ def read(text: str) -> Any:
 
 
 def put(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The text with an entry in a section, either of which may be there."""
+    """The text with an entry in a section. Both may be there already."""
     if not text.strip(" \t\r\n\ufeff"):
         return text.rstrip(" \t\r\n") + json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
     root = _parse(text)
@@ -63,7 +63,7 @@ def take(text: str, section: str, name: str) -> str:
 
 
 def _member(value: Value, key: str) -> Member | None:
-    # Of keys that are there twice, the last one counts.
+    # If a key is there twice, the last one counts.
     return next((member for member in reversed(value.members) if member.key == key), None)
 
 
@@ -98,7 +98,7 @@ def _remove(text: str, of: Value, member: Member) -> str:
         start -= 2 if text[:start].endswith("\r\n") else 1
     if comma is not None:
         after = text[comma + 1 :]
-        # In one line, the space before the next one goes too.
+        # In one line, the space before the next member is removed too.
         kept = after if begins_line else after.lstrip(" \t")
         return text[: start if begins_line else member.start] + text[end:comma] + kept
     if place == 0:
@@ -128,13 +128,13 @@ def _line_end(text: str) -> str:
 
 
 def _indent(text: str, place: int) -> str:
-    """What the line of a place begins with."""
+    """The indentation of the line of a place."""
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
-    """By how much a level is indented: as the first line that is."""
+    """The indentation of a level: that of the first indented line."""
     found = re.search(r"\n([ \t]+)[\"/]", text)
     return found[1] if found else "  "
 
@@ -195,7 +195,7 @@ def _array(text: str, start: int, depth: int) -> Value:
 
 
 def _next(text: str, end: int, close: str) -> int:
-    """Where the next one begins, or what closes them all."""
+    """The place of the next member, or of the closing bracket."""
     place = _blank(text, end)
     if text[place : place + 1] == ",":
         return _blank(text, place + 1)

@@ -1,4 +1,4 @@
-"""What a client is told of the gateway: a command to start, or an address."""
+"""How a client reaches the gateway: a command to start, or an address."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from gateway.cli.prepare import local_roots
 from gateway.config.settings import BadSetting, Settings
 from gateway.config.sources import CONFIG, PREFIX, is_secret, origins
 
-# Settings that hold over stdio too: a gateway that a client starts is told them as this command was.
+# Settings that hold over stdio too. A gateway that a client starts gets them as this command got them.
 _CARRIED: Final = (
     "upstream_url",
     "upstream_token",
@@ -40,13 +40,13 @@ _CARRIED: Final = (
     "fetch",
     "fetch_allow",
 )
-# Where `uvx` makes environments that it deletes again.
+# A directory in which `uvx` makes environments that it later deletes.
 _PASSING: Final = "archive-v0"
 
 
 @dataclass(frozen=True)
 class Server:
-    """A command with its environment, or an address. What is secret is only named: the client has it itself."""
+    """A command with its environment, or an address. Secrets are only named: the client must have them itself."""
 
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Server:
 
 
 def started(settings: Settings, surface: str | None, project: Path | None) -> Server:
-    """A gateway that the client starts, with the settings of this one. A project is where files may be read."""
+    """A gateway that the client starts, with the settings of this one. It may read the files of the project, if any."""
     environment, secrets = _environment(settings)
     roots = settings.ingest_roots or ((project,) if project else local_roots(settings) or ())
     if roots:
@@ -67,10 +67,10 @@ def started(settings: Settings, surface: str | None, project: Path | None) -> Se
 
 
 def addressed(settings: Settings, url: str, surface: str | None, variable: str | None) -> Server:
-    """A gateway that runs already.
+    """A gateway that is already running.
 
     Raises:
-        BadSetting: the address cannot be one.
+        BadSetting: the address is not valid.
     """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -86,7 +86,7 @@ def addressed(settings: Settings, url: str, surface: str | None, variable: str |
 
 
 def is_passing() -> bool:
-    """Whether this command will soon be gone, because it was only tried."""
+    """Whether this command will soon be deleted, because it was only tried out."""
     return _PASSING in Path(sys.prefix).parts
 
 
@@ -97,7 +97,7 @@ def _command() -> tuple[str, ...]:
 
 
 def _environment(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What was set for this command, and the variables of it that are secret."""
+    """The settings of this command, and the names of its secret variables."""
     told: dict[str, str] = {}
     secrets: list[str] = []
     if settings.upstream_url is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def read(text: str) -> Any:
-    """What a text says.
+    """The value of a text.
 
     Raises:
         ValueError: it is not TOML.
@@ -35,14 +35,14 @@ def take(text: str, section: str, name: str) -> str:
         if _header(lines, place)[:2] != [section, name]:
             kept += lines[place:end]
         elif end == len(lines) and kept and not kept[-1].strip():
-            # What it was set apart with goes too.
+            # The empty lines before it are removed too.
             kept.pop()
         place = end
     return "".join(kept)
 
 
 def _end_of_table(lines: list[str], start: int) -> int:
-    """Where the next table begins, with the comments and empty lines that stand before it."""
+    """The place of the next table, with the comments and empty lines before it."""
     after = next((n for n in range(start + 1, len(lines)) if _header(lines, n)), len(lines))
     while after > start + 1 and (not lines[after - 1].strip() or lines[after - 1].lstrip().startswith("#")):
         after -= 1
@@ -50,7 +50,7 @@ def _end_of_table(lines: list[str], start: int) -> int:
 
 
 def _header(lines: list[str], place: int) -> list[str]:
-    """The names in the head of a table; none if it is another line, be it of a text that looks like one."""
+    """The names in the head of a table; none for another line, also for one inside a text that looks like a head."""
     if not lines[place].lstrip().startswith("["):
         return []
     try:

@@ -1,4 +1,4 @@
-"""Whether what was written works: the tools are listed as the client would, and the client is asked itself."""
+"""Checks whether the entry works: lists the tools as the client would, and asks the client itself."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Changes of a YAML file as a person wrote it: PyYAML says where things stand, and the rest is not touched."""
+"""Changes of a YAML file as a person wrote it: PyYAML finds the places, and the rest is not touched."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gateway.cli.connecting import json_text
 
 
 def read(text: str) -> Any:
-    """What a text says; nothing where it is empty.
+    """The value of a text; nothing if it is empty.
 
     Raises:
         ValueError: it is not YAML.
@@ -23,7 +23,7 @@ def read(text: str) -> Any:
 
 
 def put(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The text with an entry in a section, either of which may be there."""
+    """The text with an entry in a section. Both may be there already."""
     root = _root(text)
     if root is not None and root.flow_style:
         # JSON is YAML too.
@@ -43,7 +43,7 @@ def put(text: str, section: str, name: str, entry: Mapping[str, Any]) -> str:
     if isinstance(value, yaml.MappingNode) and value.value:
         said = f"{json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}, "
         return text[: value.start_mark.index + 1] + said + text[value.start_mark.index + 1 :]
-    # Nothing is in it: what says so is replaced, and a comment after it stays.
+    # It is empty: the sign for that is replaced, and a comment after it stays.
     start, end = value.start_mark.index, value.end_mark.index
     text = text[:start].rstrip(" ") + text[end:] if end > start else text
     line_end = text.find("\n", key.end_mark.index)
@@ -72,7 +72,7 @@ def take(text: str, section: str, name: str) -> str:
     text = text[:start] + ("" if end < 0 else text[end + 1 :])
     if len(value.value) > 1:
         return text
-    # Else nothing would stand there, which is no mapping.
+    # Otherwise the value would be empty, which is not a mapping.
     colon = text.index(":", key.end_mark.index) + 1
     return text[:colon] + " {}" + text[colon:]
 
@@ -92,7 +92,7 @@ def _find(mapping: yaml.MappingNode, name: str) -> tuple[yaml.Node, yaml.Node] |
 
 
 def _last(node: yaml.Node) -> int:
-    """Where the last character of a value stands; what a mark calls the end may lie behind comments."""
+    """The place of the last character of a value. PyYAML's own end may be after comments."""
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         inner = node.value[-1]
         return _last(inner[1] if isinstance(inner, tuple) else inner)
