@@ -12,7 +12,7 @@ from typing import Final, Literal
 from gateway.ingest.cross_loop_semaphore import CrossLoopSemaphore
 
 Kind = Literal["html", "pdf", "json"]
-# Why there is no text: what the bytes are, what they would cost, or that too many others are being read.
+# Why there is no text: the bytes are not readable, too costly to read, or too many others are being read.
 Reason = Literal["broken", "encrypted", "limits", "busy"]
 
 SECONDS: Final = 30.0
@@ -26,7 +26,7 @@ _ENVIRONMENT: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONP
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may use. More is only for larger files, so that a small one cannot cost much."""
+    """The limits of a child. They grow with the size of the file, so that a small one cannot cost much."""
 
     cpu_seconds: int
     text: int
@@ -36,7 +36,7 @@ class Limits:
     @classmethod
     def of(cls, kind: Kind, size: int) -> "Limits":
         text = min(_MIB + 8 * size, 8 * _MIB)
-        # JSON may stay as it is, with a fence around it.
+        # JSON can always be kept as it is, with a fence around it.
         return cls(min(10 + 10 * size // _MIB, 30), max(text, size + 1000) if kind == "json" else text)
 
 
@@ -48,7 +48,7 @@ class Reading:
 
 
 class Unreadable(Exception):
-    """There is no text to be had."""
+    """The document has no text that can be read."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ async def read_in_child(
         async with asyncio.timeout(seconds), _READERS.one() as waited:
             output = await _run_child(json.dumps(wanted), body)
     except TimeoutError as error:
-        # Of a document that had to wait we do not know whether it is at fault.
+        # If a document had to wait, we do not know whether it is the cause.
         raise Unreadable("busy" if waited else "limits") from error
     except OSError as error:
         raise Unreadable("busy") from error
@@ -80,7 +80,7 @@ async def read_in_child(
 
 
 async def _run_child(wanted: str, body: bytes) -> bytes:
-    """What the child wrote; nothing if it was ended before it could."""
+    """The output of the child; nothing if it was ended before it wrote any."""
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", str(_PROGRAM), wanted), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment

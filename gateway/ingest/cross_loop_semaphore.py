@@ -1,4 +1,4 @@
-"""A bound on how many of something run at once in this process."""
+"""A limit on how many of something run at once in this process."""
 
 import asyncio
 from collections import deque
@@ -18,7 +18,7 @@ class CrossLoopSemaphore:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[bool]:
-        """Hold a slot for a while; true if it had to be waited for. How long to wait is the caller's to bound."""
+        """Hold a slot for a while; true if it had to wait for one. The caller must limit the wait."""
         turn = self._take_or_queue()
         if turn is not None:
             await self._wait(turn)
@@ -40,7 +40,7 @@ class CrossLoopSemaphore:
         try:
             await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
-            # Given in the very moment it was no longer wanted: it goes to the next.
+            # The slot came at the moment when the wait was cancelled, so it goes to the next in line.
             if not turn.cancel():
                 self._give_back()
             raise

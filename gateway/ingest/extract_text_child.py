@@ -14,15 +14,15 @@ import zlib
 from typing import Any, Final, NoReturn
 
 _NOISE: Final = ["script", "style", "noscript", "template", "nav", "footer", "aside", "form", "iframe", "svg"]
-# What a malformed file makes pypdf raise, besides its own errors.
+# Errors that pypdf raises for a malformed file, besides its own.
 _PDF_TROUBLE: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
     *(zlib.error, struct.error),
 )
-# Longer JSON is kept as it was sent. So is what would grow by more than this, or would lose something.
+# Longer JSON is kept as it was sent. So is JSON that would grow by more than this, or would change.
 _REWRITTEN_JSON: Final = 2 * 1024 * 1024
 _JSON_GROWTH: Final = 4
-# The share of its time after which a PDF is not read any further; the rest is for the page that is under way.
+# The share of the time after which no further page of a PDF is read; the rest is for the page under way.
 _PDF_SHARE: Final = 0.7
 
 
@@ -46,7 +46,7 @@ def read_html(body: bytes, limits: dict[str, Any]) -> Found:
     try:
         text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(main)).strip()
     except RecursionError:
-        # Nested deeper than anyone writes by hand: its words without its shape.
+        # It is nested deeper than anybody writes by hand, so its words are kept without its structure.
         text = main.get_text("\n", strip=True)
     lines = [line.rstrip() for line in text.splitlines()]
     markdown = "\n".join(line for i, line in enumerate(lines) if line or (i and lines[i - 1]))
@@ -82,7 +82,7 @@ def read_pdf(body: bytes, limits: dict[str, Any]) -> Found:
 def read_json(body: bytes, _limits: dict[str, Any]) -> Found:
     try:
         text = body.decode("utf-8-sig")
-        # Numbers are only looked at: to work one out takes the square of its length.
+        # Numbers are not converted, because that takes the square of their length.
         json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise Refused("broken") from error
@@ -93,7 +93,7 @@ def read_json(body: bytes, _limits: dict[str, Any]) -> Found:
 
 
 def _laid_out(text: str) -> str | None:
-    """The same values over several lines; None where that would be too long, or not the same."""
+    """The same values over several lines; None if that would be too long, or not the same values."""
     if len(text) > _REWRITTEN_JSON:
         return None
     room, pieces = _JSON_GROWTH * len(text) + 1000, []
@@ -132,7 +132,7 @@ def main() -> None:
         about, text = _READERS[limits["kind"]](sys.stdin.buffer.read(), limits)
         if len(text) > limits["text"]:
             raise Refused("limits")
-        # Half of a surrogate pair comes out of broken font tables; it is no text.
+        # Broken font tables give halves of surrogate pairs, which are not text.
         output = json.dumps(about).encode() + b"\n" + text.encode("utf-8", "replace")
     except Refused as refused:
         output = json.dumps({"refused": str(refused)}).encode() + b"\n"
@@ -148,7 +148,7 @@ def _limit_resources(limits: dict[str, Any]) -> None:
         return
     resource.setrlimit(resource.RLIMIT_AS, (limits["memory"], limits["memory"]))
     resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_seconds"], limits["cpu_seconds"]))
-    # No file is written, neither by a parser nor as what is left of one.
+    # No file may be written, neither by a parser nor as a core dump.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -24,7 +24,7 @@ from gateway.operations.errors import GatewayError
 PAGE_BYTES: Final = 5 * 1024 * 1024
 _WALL_SECONDS: Final = 20.0
 _RESOLVE_SECONDS: Final = 3.0
-# Short enough that every address we try has its chance within the wall clock.
+# Short enough that every address can be tried within the time of the fetch.
 _TIMEOUT: Final = httpx.Timeout(5.0, connect=3.0)
 _ADDRESSES_TRIED: Final = 4
 _REDIRECTS: Final = 5
@@ -33,9 +33,9 @@ _PORTS: Final = {"http": 80, "https": 443}
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 _PASSING_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?\.?|[0-9a-f.]*:[0-9a-f:.]*")
-# What URL parsers take for an IPv4 address, in all the ways there are to write one.
+# Hosts that URL parsers take for an IPv4 address, in all the ways to write one.
 _NUMBER: Final = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
-# Names that mean the machine itself or a cloud's metadata wherever they are looked up.
+# Names that always mean the machine itself or a cloud's metadata, wherever they are looked up.
 _INNER_NAME: Final = re.compile(r"((.*\.)?localhost|metadata(\.google\.internal)?|instance-data(\.ec2\.internal)?)\.?")
 _MEDIA_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "application/pdf"}
@@ -48,8 +48,8 @@ _HEADERS: Final = {
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Its own threads, for a look-up cannot be stopped: more than one caller with slow names can keep busy, who may ask for
-# so many pages a minute, and none that anything but a fetch waits for.
+# Threads of their own for look-ups, which cannot be stopped. There are more of them than one caller can keep busy with
+# slow names within the limit of pages a minute, and only fetches wait for them.
 _RESOLVERS = ThreadPoolExecutor(64, thread_name_prefix="fetch-dns")
 _LOOK_UPS = BoundedSemaphore(64)
 # Shared by every fetcher of the process: each fetch may hold 5 MiB and a connection for as long as the clock runs.
@@ -60,14 +60,14 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
     """The addresses that the system knows for a name.
 
     Raises:
-        GatewayError: fetch_failed, when nobody can look: that must not pass as a name which is not known.
+        GatewayError: fetch_failed, if the look-up itself fails, which must not pass as an unknown name.
         OSError: there are none.
     """
     look_ups = _LOOK_UPS
     if not look_ups.acquire(blocking=False):
         raise GatewayError("fetch_failed", "Too many names are being looked up at the moment.")
     looking = _RESOLVERS.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    # With its thread, not with whoever waits for it: they may leave long before.
+    # Freed when the thread ends, not when the caller stops waiting, which may be long before.
     looking.add_done_callback(lambda _: look_ups.release())
     return [str(entry[4][0]) for entry in await asyncio.wrap_future(looking)]
 
@@ -89,7 +89,7 @@ class Fetcher:
         self._wall_seconds = wall_seconds
 
     def public_only(self) -> "Fetcher":
-        """The same without exceptions, for whoever is not known yet."""
+        """The same rules without exceptions for opened ranges, for callers who are not known yet."""
         return Fetcher(resolve=self._resolve, transport=self._transport, wall_seconds=self._wall_seconds)
 
     async def __call__(self, url: str) -> Page:
@@ -99,7 +99,7 @@ class Fetcher:
             GatewayError: fetch_blocked or fetch_failed; neither says what was found on the way.
         """
         try:
-            # Waiting for a slot counts too: a caller hears in time that there is none.
+            # The wait for a slot counts too, so that a caller is told in time if there is none.
             async with asyncio.timeout(self._wall_seconds), _FETCHES.one():
                 return await self._follow(url)
         except (TimeoutError, OSError, ValueError, LookupError) as error:
@@ -110,12 +110,12 @@ class Fetcher:
     async def vet(self, url: str) -> None:
         """Refuse a URL that must not be handed to a platform which would fetch it itself.
 
-        The rules are those of our own fetch, ports included: what we would not fetch, we ask nobody to fetch.
+        The rules are those of our own fetch, ports included: the platform may not fetch what we would not fetch.
         A name that we cannot resolve in time passes, because the platform may know it. This keeps honest mistakes
         and plain attempts away; a name may still mean another address to the platform, which has to check again.
 
         Raises:
-            GatewayError: fetch_blocked; fetch_failed when so much is being looked up that nobody can say.
+            GatewayError: fetch_blocked; fetch_failed if too many look-ups are under way to find out.
         """
         parts = check_url(url)
         try:
@@ -147,14 +147,14 @@ class Fetcher:
                 if response.status_code in _REDIRECT_STATUSES:
                     return str(response.headers.get("location", ""))
                 if response.status_code != 200:
-                    # A page that is gone stays gone; only a server in trouble is worth another try.
+                    # A missing page stays missing. Only after an error of the server is another try useful.
                     raise GatewayError("fetch_failed", retryable=response.status_code in _PASSING_STATUSES)
                 return await _read(url, response)
             finally:
                 await response.aclose()
 
     async def _look_up(self, parts: SplitResult) -> Sequence[str]:
-        """The addresses of a URL's host, asked for once: what is checked is what is connected to."""
+        """The addresses of a URL's host, looked up once: the connection is made to an address that was checked."""
         host = str(parts.hostname)
         with suppress(ValueError):
             return [str(ip_address(host))]
@@ -162,13 +162,13 @@ class Fetcher:
             return tuple(await self._resolve(host, parts.port or _PORTS[parts.scheme]))
 
     def _require_public(self, addresses: Sequence[str]) -> None:
-        """All of them: which one a connection is made to is chance."""
+        """Whether all addresses are allowed, because any of them may be used for the connection."""
         if not all(is_public(address, self._allowed) for address in addresses):
             raise GatewayError("fetch_blocked")
 
 
 def check_url(url: str) -> SplitResult:
-    """A URL that two parsers read alike, with nothing in it but scheme, host and path.
+    """A URL that two parsers read in the same way, and that has only scheme, host and path.
 
     Raises:
         GatewayError: fetch_blocked.
@@ -186,7 +186,7 @@ def check_url(url: str) -> SplitResult:
         raise blocked
     if port is not None and port != _PORTS[parts.scheme]:
         raise blocked
-    # By its raw host: the other one is decoded, so that no xn-- name would ever be the same.
+    # With the raw host, because the other one is decoded, so an xn-- name would never be equal.
     if not _is_plain_host(parts.hostname or "") or other.raw_host.lower() != str(parts.hostname).encode():
         raise blocked
     return parts
@@ -209,18 +209,18 @@ async def _first_answer(
 ) -> httpx.Response:
     """The answer of the first address that can be connected to. All were checked; nothing is looked up again.
 
-    By the transport alone: a client would keep cookies, log the URL, and read the Location before we do.
+    Uses the transport directly: a client would keep cookies, log the URL, and read the Location before we do.
     """
     *others, last = _in_turn(addresses)[:_ADDRESSES_TRIED]
     for address in others:
-        # Only these: after them no request was sent yet.
+        # Only after these errors it is certain that no request was sent.
         with suppress(httpx.ConnectError, httpx.ConnectTimeout):
             return await transport.handle_async_request(_pinned_request(parts, address))
     return await transport.handle_async_request(_pinned_request(parts, last))
 
 
 def _in_turn(addresses: Sequence[str]) -> list[str]:
-    """IPv6 and IPv4 by turns, the first one first: where one of them leads nowhere, the other is tried soon."""
+    """IPv6 and IPv4 in turns, in their order, so that the other kind is tried soon if one of them does not work."""
     first_is_v6 = ":" in addresses[0]
     same = [address for address in addresses if (":" in address) is first_is_v6]
     other = [address for address in addresses if (":" in address) is not first_is_v6]
@@ -278,7 +278,7 @@ async def _read(url: str, response: httpx.Response) -> Page:
 
 
 def _inflater(encoding: str) -> "zlib._Decompress | None":
-    """We ask for plain bytes; a server that sends gzip all the same is inflated no further than the cap."""
+    """We ask for plain bytes. If a server sends gzip all the same, the body is unpacked no further than the cap."""
     if encoding in {"", "identity"}:
         return None
     if encoding not in {"gzip", "x-gzip", "deflate"}:

@@ -22,18 +22,18 @@ def _flags(*names: str) -> int:
     return flags
 
 
-# Not to wait for whoever writes to a pipe, nor to be given a terminal.
+# So that opening neither waits for the writer of a pipe nor makes a terminal ours.
 _FLAGS: Final = _flags("O_RDONLY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY")
-# A root is opened by its real name: a link there was put in since.
+# A root is opened by its real name, so a link there was made after the start.
 _ROOT_FLAGS: Final = _flags("O_RDONLY", "O_CLOEXEC", "O_NOFOLLOW", "O_DIRECTORY")
-# Windows has neither what keeps from following links nor what opens below a directory.
+# Windows has neither a flag against following links nor a way to open below a directory.
 _IS_POSSIBLE: Final = hasattr(os, "O_NOFOLLOW") and os.open in os.supports_dir_fd
 _NOT_HERE: Final = (
     "Files are not ingested on this system, which cannot open one without following links: send their text."
 )
 _NO_ROOT: Final = "No directory is open to this tool. Set BRAINS_INGEST_ROOTS to the directories it may read."
 _MISSING: Final = "There is no file of that name."
-# What openat2 cannot do and the walk can: longer paths than one call takes, and going on after a signal.
+# The walk can do what openat2 cannot: take paths that are too long for one call, and continue after a signal.
 _LEFT_TO_THE_WALK: Final = frozenset({errno.ENAMETOOLONG, errno.EINTR, errno.EAGAIN})
 
 
@@ -41,7 +41,7 @@ class Roots:
     """The directories files may be ingested from."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
-        # Asked for by either spelling, opened by the real one: a root may itself be behind a link.
+        # Both spellings are accepted, and the real one is opened, because a root may itself be behind a link.
         self._roots = [(Path(os.path.abspath(root)), root.resolve()) for root in roots]
         self._part: tuple[str, ...] = ()
 
@@ -56,8 +56,8 @@ class Roots:
 
         Raises:
             GatewayError: file_not_allowed outside the roots (whether or not the file exists), not_found,
-                file_too_large, or validation_error for what is not a file with something in it. Where the system
-                cannot keep what is outside closed, not_implemented.
+                file_too_large, or validation_error for anything that is not a file with content. not_implemented, if
+                the system cannot keep files outside the roots closed.
         """
         if not _IS_POSSIBLE:
             raise GatewayError("not_implemented", _NOT_HERE)
@@ -140,10 +140,10 @@ def _read_regular(fd: int, device: int) -> bytes:
         raise GatewayError("file_not_allowed", "Only regular files, with no other hard link, are ingested.")
     if status.st_size > FILE_BYTES:
         raise GatewayError("file_too_large")
-    # The size is what it was a moment ago: read on, but never past the limit.
+    # The file may have grown since its size was read: read on, but never past the limit.
     with os.fdopen(fd, "rb", closefd=False) as file:
         content = file.read(FILE_BYTES + 1)
-    # Some files of the kernel's have nothing to give yet: that is None.
+    # Some files of the kernel have no data yet, for which `read` returns None.
     if not content:
         raise GatewayError("validation_error", "The file is empty.")
     if len(content) > FILE_BYTES:

@@ -1,6 +1,6 @@
-"""Linux's `openat2`: one call that opens a path below a directory and follows nothing on the way.
+"""Linux's `openat2`: one call that opens a path below a directory and follows no link on the way.
 
-Python has no name for it. Where the kernel, or a filter before it, does not know it, `is_available` says so.
+Python has no function for it. `is_available` says whether the kernel, and a filter before it, knows it.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ class _How(ctypes.Structure):
 
 @functools.cache
 def is_available() -> bool:
-    """Whether the kernel has the call and keeps its promise: to open what is below, and not what is above."""
+    """Whether the kernel has the call, and it opens a path below the directory and refuses one above it."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return False
     try:
@@ -43,10 +43,10 @@ def is_available() -> bool:
 
 
 def open_below(directory: int, path: str, flags: int) -> int:
-    """A descriptor of what the path names below the directory, on the same mount, with no link on the way.
+    """A descriptor of the path below the directory, on the same mount, with no link on the way.
 
     Raises:
-        OSError: ELOOP for a link, EXDEV for a way out or another mount, and all that `os.open` raises.
+        OSError: ELOOP for a link, EXDEV for a path that leads out or to another mount, and all that `os.open` raises.
     """
     how = _How(flags=flags, resolve=_RESOLVE)
     descriptor = _syscall()(_NUMBER, directory, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))

@@ -20,8 +20,8 @@ _DECLARED: Final = re.compile(
     rb"""|<meta\s[^<>]*?\bcharset\s*=\s*(?:["']\s*)?([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
-# The charsets of the web, by Python's names. Python knows more, and a page must not choose from them: punycode takes
-# hours for a few megabytes, and others unescape what no browser would.
+# The charsets of the web, by Python's names. A page must not choose the others that Python knows: punycode takes
+# hours for a few megabytes, and others unescape text that no browser would.
 _CHARSETS: Final = frozenset(
     {
         *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "ascii"),
@@ -35,7 +35,7 @@ _CHARSETS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What came back for a URL: where it was found in the end, its media type, its bytes."""
+    """The answer for a URL: its final address, its media type, its bytes."""
 
     url: str
     content_type: str
@@ -83,13 +83,13 @@ def _decode(page: Page) -> str:
 
 
 def charset_of(page: Page) -> str:
-    """Python's name for what its server says, or else the page itself, or else UTF-8."""
+    """Python's name for the charset that the server says, or else the page itself, or else UTF-8."""
     declared = page.charset or (_sniff_charset(page.body) if page.content_type in _HTML else None)
     return _codec(declared or "utf-8")
 
 
 def _sniff_charset(body: bytes) -> str | None:
-    """The charset a page of HTML begins by declaring, which is only a hint: `_codec` decides what is made of it."""
+    """The charset that a page of HTML declares at its beginning. It is only a hint: `_codec` decides."""
     if body.startswith(codecs.BOM_UTF8):
         return "utf-8"
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -98,7 +98,7 @@ def _sniff_charset(body: bytes) -> str | None:
     if declared is None:
         return None
     charset = (declared[1] or declared[2]).decode("ascii")
-    # We have just read it as ASCII, so that whatever it is, it is not that.
+    # The declaration was just read as ASCII, so the page cannot be in UTF-16.
     return None if charset.lower().startswith("utf-16") else charset
 
 

@@ -1,4 +1,4 @@
-"""The question box: an answer as it comes, with where it is from."""
+"""The question box: an answer as it comes, with its sources."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -53,7 +53,7 @@ async def _lines(visit: Visit, question: str) -> AsyncIterator[str]:
 
 
 async def _answer(visit: Visit, question: str) -> AsyncGenerator[dict[str, Any], None]:
-    """Pieces of an answer, and at the end its sources: those it cites, or else what was found."""
+    """Pieces of an answer, and at the end its sources: those that it cites, or else the notes that were found."""
     found, cited, note = dict[str, JsonObject](), list[str](), None
     async with visit.call("ask") as call:
         coming = visit.services.brain.ask(call, None, {"query": question, "top_k": _TOP_K})
@@ -73,7 +73,7 @@ async def _answer(visit: Visit, question: str) -> AsyncGenerator[dict[str, Any],
 
 
 def _sources(visit: Visit, chunks: Sequence[JsonObject]) -> list[dict[str, str]]:
-    """Each note once, with where to read it."""
+    """Each note once, with a link to it."""
     paths = {str(chunk["path"]).removeprefix("/"): chunk for chunk in reversed(chunks) if chunk.get("path")}
     return [
         {

@@ -11,7 +11,7 @@ from gateway.operations.parallel import in_parallel
 from gateway.operations.table import JsonObject
 from gateway.ui.visit import PAGE, PageServices, Visit, get
 
-# For more brains than this it is not said how many notes each has: that takes a request for each.
+# With more brains than this, the numbers of notes are not shown, because each needs a request.
 _LOOKED_INTO: Final = 12
 
 
@@ -49,7 +49,7 @@ def _look(visit: Visit, brain: dict[str, Any]) -> Any:
             async with visit.call("brains", brain=brain["ref"]) as call:
                 entries = await visit.shelf.entries(call)
         except GatewayError:
-            # It is there all the same.
+            # The brain is shown without a number.
             return brain
         return {**brain, "notes": len(entries), "changed": entries[0].changed if entries else 0}
 
@@ -57,7 +57,7 @@ def _look(visit: Visit, brain: dict[str, Any]) -> Any:
 
 
 async def calls(visit: Visit) -> Response:
-    """Those of whoever looks, in this process, since it started."""
+    """The calls of this visitor, in this process, since it started."""
     made = visit.services.recent.of(visit.principal.partition)
     shows_all = bool(visit.asked("all"))
     shown = [one for one in made if shows_all or not one.tool.startswith(PAGE)]

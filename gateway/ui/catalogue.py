@@ -1,4 +1,4 @@
-"""The notes of a brain as a person looks through them: the newest, or the best hits, narrowed down by what they are."""
+"""The notes of a brain for a person: the newest, or the best hits, filtered by surface, scope, time and tag."""
 
 import re
 import time
@@ -18,9 +18,9 @@ from gateway.surfaces.catalog import SURFACES
 
 PAGE_LENGTH: Final = 30
 _HITS: Final = 50
-# So many notes are read at most to find those with a tag, the newest first.
+# How many notes are read at most to find those with a tag, the newest first.
 _READ_FOR_TAGS: Final = 500
-# A longer note is listed by its name alone: it would be read for its first words.
+# A longer note is listed only by its name, because it would be read just for its first words.
 _READ_BYTES: Final = 256 * 1024
 _BEGINNING: Final = 240
 _LINK: Final = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
@@ -35,7 +35,7 @@ TIMES: Final = {"1": "Last day", "7": "Last week", "30": "Last month", "365": "L
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What somebody looks for. Nothing narrows down where it is empty."""
+    """What a person looks for. An empty field filters nothing."""
 
     query: str = ""
     surface: str = ""
@@ -72,7 +72,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A part of what fits, and how much there is of it."""
+    """A part of the notes that fit, and how many fit in all."""
 
     cards: Sequence[Card]
     total: int | None = None
@@ -83,7 +83,7 @@ class Found:
 
 
 def surface_of(path: str) -> str:
-    """The surface whose tree a note is in; `memory` has all that is in no tree."""
+    """The surface whose tree a note is in; `memory` for notes that are in no tree."""
     found = _TREE.match(path)
     return found[1] if found and found[1] in SURFACES else "memory"
 
@@ -126,7 +126,7 @@ class Catalogue:
         return Found(list(best.values()), was_cut=len(hits) >= _HITS)
 
     async def _changed(self, call: Call) -> Mapping[str, int]:
-        """When each note was changed, where the platform lists them; hits do not say it everywhere."""
+        """When each note was changed, if the platform lists notes, because hits do not say it on every platform."""
         try:
             return {entry.path: entry.changed for entry in await self._shelf.entries(call)}
         except GatewayError as error:
@@ -135,7 +135,7 @@ class Catalogue:
             return {}
 
     async def _cards(self, call: Call, entries: Iterable[Entry]) -> list[Card]:
-        """Those that are still there, with what they say."""
+        """The notes that still exist, with their texts."""
         made = await in_parallel([self._reading(call, entry) for entry in entries])
         return [card for card in made if card is not None]
 
@@ -162,12 +162,12 @@ def is_over(document: Document) -> bool:
 
 
 def text_of(document: Document) -> str:
-    """What a note says, without the front matter of whoever wrote it."""
+    """The text of a note, without front matter."""
     return notes.parse(document.body).content
 
 
 def without_marks(text: str) -> str:
-    """The words of markdown, for where there is room for a line or two."""
+    """Markdown as plain words, for a place with room for a line or two."""
     return _BLOCK_MARKS.sub(" ", _MARKS.sub("", _LINK.sub(r"\1", text)))
 
 

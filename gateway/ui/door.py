@@ -1,4 +1,4 @@
-"""The door of the page: it lets in the callers of the tools, by a token in a sealed cookie instead of a header."""
+"""The door of the page. It lets in the same callers as the tools, by a token in a sealed cookie instead of a header."""
 
 import re
 from collections import OrderedDict
@@ -23,14 +23,14 @@ log = structlog.get_logger()
 
 LOGIN: Final = "/ui/login"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-# Tokens that are tried from one address: so many at once, and then one every so many seconds.
+# How many tokens can be tried from one address at once, and then one every so many seconds.
 _TRIES, _TRY_SECONDS = 10, 6.0
 _ADDRESSES: Final = 1024
 _WRONG: Final = "This token is not valid here: it is wrong, expired, revoked or meant for another."
 
 
 class PageAccess(Access):
-    """Lets people in as `Access` lets in programs, and sends those to log in whom it does not."""
+    """Lets people in as `Access` lets in programs, and sends all others to the login."""
 
     def _guards(self, path: str) -> bool:
         return True
@@ -51,7 +51,7 @@ def session_in(scope: Scope) -> Session:
 
 
 def with_token(scope: Scope) -> Scope:
-    """The request with the token of its session, whatever it brought itself."""
+    """The request with the token of its session instead of any token of its own."""
     kept = [header for header in scope["headers"] if header[0] != b"authorization"]
     token = session_in(scope).token
     return {**scope, "headers": kept if token is None else [*kept, (b"authorization", b"Bearer " + token.encode())]}
@@ -69,12 +69,12 @@ def _refusal(error: GatewayError, status: int) -> Response:
     return page
 
 
-# What templates need to know of somebody who is not in.
+# What templates need for a visitor who is not logged in.
 _OUTSIDE: Final = {"brain": None, "proof": "", "is_logged_in": False, "can_write": False, "read_only": False}
 
 
 class Origins:
-    """Tells requests of our own pages from those that other pages make a browser send."""
+    """Tells requests of our own pages from requests that foreign pages cause."""
 
     def __init__(self, public_url: str | None) -> None:
         public = urlsplit(public_url or "")
@@ -94,13 +94,13 @@ class Origins:
         return origin == ours and _header(scope, b"sec-fetch-site") in {"", "same-origin"}
 
     def is_look(self, scope: Scope) -> bool:
-        """Whether it may only look: somebody who comes here, or a page of ours; not what other pages fetch."""
+        """Whether a GET may be answered: it is from a person who opens the page, or from a page of ours."""
         site, mode = _header(scope, b"sec-fetch-site"), _header(scope, b"sec-fetch-mode")
         return site in {"", "none", "same-origin"} or mode == "navigate"
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    """A header that is there once; nothing else counts."""
+    """A header that is there exactly once; otherwise an empty word."""
     values = [value for header, value in scope["headers"] if header == name]
     return values[0].decode("latin-1") if len(values) == 1 else ""
 
@@ -144,7 +144,7 @@ class Login:
         try:
             principal = await self._inbound.principal(token)
             place = await self._limits.admit_call(principal.partition)
-            # It counts, and is over.
+            # The login counts as a call, which ends at once.
             with self._limits.hold_call(principal.partition, place):
                 pass
         except Refused as error:

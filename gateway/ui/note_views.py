@@ -1,4 +1,4 @@
-"""Views of notes: looked through, read, corrected, put away and brought back."""
+"""Views of notes: list, read, correct, put away and bring back."""
 
 import asyncio
 import difflib
@@ -30,7 +30,7 @@ from gateway.ui.catalogue import (
 from gateway.ui.render import address, render_markdown
 from gateway.ui.visit import Form, PageServices, Visit, get, post
 
-# A longer note is not edited in a browser: a form of it may be three times as long.
+# A longer note is not edited in a browser, because its form may be three times as long.
 _EDITED_BYTES: Final = 1024 * 1024
 _SHOWN_LENGTH: Final = 200_000
 _COMPARED_LINES: Final = 2_000
@@ -109,7 +109,7 @@ async def note(visit: Visit) -> Response:
 
 
 async def _versions(visit: Visit, call: Call, path: str) -> list[Version]:
-    """What a note was before, for whoever may change it: what somebody took back is not everybody's to read."""
+    """The earlier versions of a note, only for people who may change it: others may not read text that was removed."""
     if scopes.WRITE not in visit.principal.scopes or not _is_theirs(visit, call, path):
         return []
     try:
@@ -142,7 +142,7 @@ def _edit_page(visit: Visit, document: Document, text: str, **values: Any) -> Re
 
 
 async def save(visit: Visit, form: Form) -> Response:
-    """Put back what was edited, unless the note changed meanwhile: then both texts are shown."""
+    """Store the edited text, unless the note changed meanwhile: then both texts are shown."""
     async with visit.call("edit", scopes.WRITE) as call:
         _check_writable(visit)
         path = visit.own_path_of(call, form.get("path", ""))
@@ -171,7 +171,7 @@ async def save(visit: Visit, form: Form) -> Response:
 
 
 def _with_line_ends(text: str, before: str) -> str:
-    """A text as the note has it: a browser ends every line in a form with both."""
+    """The text of a form with the line ends of the note, because a browser sends every line end as CRLF."""
     plain = text.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if "\r\n" in before else plain
 
@@ -247,7 +247,7 @@ class Line(NamedTuple):
 
 
 def _lines_of(before: Document, after: Document | None) -> tuple[list[str], list[str]]:
-    """Both texts. Front matter is compared where both have it: else it was in the platform's record before."""
+    """Both texts for a comparison, with front matter only if both have it: one may be from the platform's record."""
     documents = [before] if after is None else [before, after]
     whole = all(parse(document.body).front for document in documents)
     texts = [document.body.decode("utf-8", "replace") if whole else text_of(document) for document in documents]
@@ -258,7 +258,7 @@ _KINDS: Final = {"+": "added", "-": "removed", "@": "where"}
 
 
 def _compare(before: list[str], after: list[str]) -> list[Line] | None:
-    """None where there is too much to compare."""
+    """None if the texts are too long to compare."""
     if max(len(before), len(after)) > _COMPARED_LINES:
         return None
     compared = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
@@ -266,5 +266,5 @@ def _compare(before: list[str], after: list[str]) -> list[Line] | None:
 
 
 def _place(line: str) -> str:
-    """Where a part of a comparison begins: `@@ -12,6 +12,7 @@` is line 12 of what was before."""
+    """Where a part of a comparison begins: `@@ -12,6 +12,7 @@` is line 12 of the older text."""
     return f"From line {line[4:].partition(' ')[0].partition(',')[0]}"

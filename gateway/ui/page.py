@@ -25,7 +25,7 @@ _HEADERS: Final = {
     "img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not "no-referrer": with that, browsers send no Origin with a form either, and it is what we know ours by.
+    # Not "no-referrer": with that, browsers send no Origin with a form either, by which we recognise our own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",

@@ -1,4 +1,4 @@
-"""Pages from templates, which escape all that they are given. Only markdown that was rendered here is HTML already."""
+"""Pages from templates, which escape all values. Only markdown that was rendered here is HTML already."""
 
 import hashlib
 import re
@@ -20,8 +20,8 @@ STATIC: Final = {
     name: ((_HERE / "static" / name).read_bytes(), media_type)
     for name, media_type in (("page.css", "text/css"), ("page.js", "text/javascript"), ("icon.svg", "image/svg+xml"))
 }
-# Rendering takes the square of a text's length, if somebody wants it to: by its brackets, and by tables whose rows are
-# filled up. What has more of either than people write is shown as it is.
+# A hostile text can make rendering take the square of its length: by brackets, and by tables whose rows are filled
+# up. A text with more of either than people write is shown without rendering.
 _RENDERED_LENGTH: Final = 20_000
 _RENDERED_BRACKETS: Final = 200
 _RENDERED_CELLS: Final = 5_000
@@ -47,7 +47,7 @@ def _add_link_attributes(self: Any, tokens: Any, index: int, options: Any, env: 
 
 
 def _markdown() -> MarkdownIt:
-    # Pictures would be fetched from wherever a note says. What is left of one is a link.
+    # A browser would fetch pictures from any address in a note, so a picture becomes a link.
     rendering = MarkdownIt("js-default", {"html": False, "linkify": False}).disable("image")
     rendering.validateLink = _is_safe_link  # type: ignore[method-assign]  # as its documentation has it
     rendering.add_render_rule("link_open", _add_link_attributes)
@@ -58,7 +58,7 @@ _RENDERING: Final = _markdown()
 
 
 def render_markdown(text: str) -> Markup | None:
-    """A note as HTML, in which nothing of it can run; None if that would take too long."""
+    """A note as HTML in which no script can run; None if that would take too long."""
     return Markup(_RENDERING.render(visible(text))) if _is_quick(text) else None
 
 
@@ -116,7 +116,7 @@ def _environment() -> Environment:
 
 
 def address(brain: str, view: str, **query: str | int | None) -> str:
-    """Where a view of a brain is."""
+    """The address of a view of a brain."""
     asked = urlencode({name: value for name, value in query.items() if value not in (None, "")})
     return f"/ui/brains/{quote(brain, safe='')}/{view}" + (f"?{asked}" if asked else "")
 

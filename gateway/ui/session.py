@@ -1,4 +1,4 @@
-"""What a browser keeps for us in a cookie, sealed: the token of whoever logged in, and a word that our forms hold."""
+"""The sealed cookie of a browser: the token of the person who logged in, and a word that is also in our forms."""
 
 import hashlib
 import hmac
@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 _ALGORITHMS: Final = ["dir", "A256GCM"]
 _HEADER: Final = {"alg": "dir", "enc": "A256GCM"}
-# The same keys seal other things, for which this is no key.
+# The same keys seal other values, so each use has a key of its own.
 _PURPOSE: Final = b"brains-gateway page"
 _LONGEST_SECONDS: Final = 7 * 24 * 3600
 # What browsers keep of one cookie, with its name and attributes.
@@ -38,7 +38,7 @@ class Session:
 
 
 class Seal:
-    """Closes sessions so that nobody else can read or make one. The first key closes, each of them opens."""
+    """Seals sessions so that nobody else can read or make one. The first key seals, and each of them opens."""
 
     def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = time.time) -> None:
         self._keys = [OctKey.import_key(hmac.digest(key, _PURPOSE, hashlib.sha256)) for key in keys]
@@ -49,7 +49,7 @@ class Seal:
         return jwe.encrypt_compact(_HEADER, json.dumps(said).encode(), self._keys[0], algorithms=_ALGORITHMS)
 
     def open(self, sealed: str) -> Session | None:
-        """None for what is not ours, or too old."""
+        """The session; None if it is not ours, or too old."""
         for key in self._keys:
             try:
                 opened = jwe.decrypt_compact(sealed, key, algorithms=_ALGORITHMS).plaintext
@@ -61,11 +61,11 @@ class Seal:
         return None
 
     def session_of(self, scope: Scope) -> Session | None:
-        """That of the browser that asks."""
+        """The session of the browser that sent the request."""
         name = cookie_name(is_secure=is_secure(scope))
         given = [value.decode("latin-1") for header, value in scope["headers"] if header == b"cookie"]
         found = [sealed for cookie, sealed in _COOKIE.findall(";".join(given)) if cookie == name]
-        # Of two, one is from somebody else who may set cookies for this name.
+        # If there are two, one is from another server that may set cookies for this name.
         return self.open(found[0]) if len(found) == 1 else None
 
 

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _FIELDS: Final = 20
 _PATH_LENGTH: Final = 1024
-# code -> the status of the page that says so. What is not here is the platform's doing.
+# code -> the status of the page that shows the error. All other codes are failures of the platform.
 _STATUS: Final = {
     "no_brain": 404,
     "not_found": 404,
@@ -42,7 +42,7 @@ _STATUS: Final = {
     "not_implemented": 501,
 }
 
-# What the names begin with that the page's own calls have in the log.
+# The prefix of the names that the page's own calls have in the log.
 PAGE: Final = "page: "
 
 Form = Mapping[str, str]
@@ -102,18 +102,18 @@ class Visit:
         return self.request.query_params.get(name, "").strip()
 
     def path_of(self, call: Call, given: str) -> str:
-        """The path of a note that somebody names.
+        """The path of a note that the visitor names.
 
         Raises: GatewayError: not_found.
         """
         path = given.removeprefix("/")
         if not path or len(path) > _PATH_LENGTH:
             raise GatewayError("not_found")
-        # Whoever owns everything may look at whatever is there, as at a terminal.
+        # The owner of everything may look at all files, as at a terminal.
         return self.shelf.seen_path(call, path) if self.services.tells_callers_apart else path
 
     def own_path_of(self, call: Call, given: str) -> str:
-        """The path of a note that they may change. Where callers are different people, surfaces have rules for theirs.
+        """The path of a note that they may change. If callers are different people, surfaces have rules for notes.
 
         Raises: GatewayError.
         """
@@ -122,7 +122,7 @@ class Visit:
 
     @asynccontextmanager
     async def call(self, name: str, scope: str = scopes.READ, *, brain: str | None = None) -> AsyncIterator[Call]:
-        """A call of theirs, as that of a tool: on this brain or that in the URL, with their scopes, and noted.
+        """Make a call of theirs, like that of a tool: on this brain or that of the URL, with their scopes, and logged.
 
         Raises: GatewayError: insufficient_scope.
         """
@@ -197,7 +197,7 @@ def get(path: str, view: View, services: PageServices) -> Route:
 
 
 def post(path: str, action: Action, services: PageServices) -> Route:
-    """Something that changes: only with a form of ours, which holds the word of this browser's session."""
+    """A change. It needs a form of ours, which holds the word of this browser's session."""
 
     async def endpoint(request: Request) -> Response:
         visit = Visit(request, services)
