@@ -1,4 +1,4 @@
-"""Baselines: the failures that are known of a target, so that others stand out and the list only shrinks."""
+"""Baselines: the known failures of a target, so that new ones stand out and the list only shrinks."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 def stale(expected: Mapping[str, str], results: Iterable[Result], known: Collection[str]) -> list[str]:
-    """Entries that do not fail any more, or are of no case. A case that was not run this time says nothing."""
+    """Entries that no longer fail, or name no case. Cases that were not run this time are not counted."""
     passed = {result.case.id for result in results if not result.is_wrong and result.outcome != "not tested"}
     return [name for name in expected if name not in known or name in passed]
 

@@ -23,14 +23,14 @@ Relation: TypeAlias = Literal["none", "bears_the_token", "counts_by_one", "has_n
 
 
 class Request(Part):
-    """Any request of the protocol, for what is no call of a tool."""
+    """Any request of the protocol that is not a call of a tool."""
 
     method: str = Field(pattern=r"^[a-z]+/[a-z/]+$")
     params: dict[str, Any] = Field(default_factory=dict)
 
 
 class Definition(Part):
-    """A tool as its makers publish it: `arguments` are JSON schemas, of which only behaviour is compared.
+    """A tool as its makers publish it: `arguments` are JSON schemas, and only their behaviour is compared.
 
     An argument whose name ends with `?` may be missing. With `alone`, there are no others; those in `lacks` are not
     there.
@@ -45,7 +45,7 @@ class Definition(Part):
 
 
 class CallExpect(Part):
-    """Of a call that is not refused, unless `error` or `refused` says so.
+    """What is expected of a call. It must not be refused, unless `error` or `refused` says so.
 
     `error` is a failure in a result, and the codes its text may name; `refused` is that, or an error of the protocol.
     `json` is the text, read as JSON. `tells` are places in the reply, such as `structured.id`, whose values the text
@@ -67,8 +67,8 @@ class CallStep(Part):
     """One call, `with` its arguments; or a `request` of another method.
 
     With `once`, the same call is sent one time in a run, and every case that has it gets the same reply: no tool
-    deletes a brain, so as few as can be are made. `find` keeps what an expression finds in the text, or its first
-    group: some answers are prose with ids in it.
+    deletes a brain, so as few as possible are made. `find` keeps the match of an expression in the text, or its
+    first group, because some answers are prose with ids in it.
     """
 
     call: str | None = None
@@ -118,7 +118,7 @@ class LocalFile(Part):
 
 
 class CallCase(Head):
-    """Where it lies says whose it is: `mcp/<surface>/<area>/<name>`."""
+    """The path of a case says to which surface and area it belongs: `mcp/<surface>/<area>/<name>`."""
 
     id: str = Field(pattern=r"^mcp/(memory|kv|team|being|memo|chat)/[a-z_]+/[a-z0-9-]+$")
     brain: Literal["shared", "apart", "none"] = "shared"
@@ -137,7 +137,7 @@ class CallCase(Head):
 
     @property
     def own_tool(self) -> str:
-        """The tool that it is about; the others that it calls are only needed."""
+        """The tool that the case is about. The other tools that it calls only prepare it."""
         prefix = {"memory": "memory_", "team": "memory_", "kv": "jettson_memory_", "memo": "memoai_memo_"}
         return f"{prefix.get(self.surface, '')}{self.area}"
 
@@ -152,7 +152,7 @@ class CallCase(Head):
 
     @property
     def only_needed(self) -> list[CallStep]:
-        """The steps before the first of its own tool; those after it show what that did."""
+        """The steps before the first call of its own tool. Those after it show the effect of that call."""
         tools = [step.call for step in self.single_steps]
         return self.single_steps[: tools.index(self.own_tool)] if self.own_tool in tools else []
 

@@ -1,4 +1,4 @@
-"""Cases: one behaviour a file, read from YAML and checked before anything is sent."""
+"""Cases: one behaviour in each file, read from YAML and checked before anything is sent."""
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ from contract.parts import Base64, Head, Part, Pattern
 
 CASES: Final = Path(__file__).parent / "cases"
 
-# The one in C reads hundreds of files in a moment; it is not on every machine.
+# The loader in C reads hundreds of files in a moment, but is not on every machine.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Area: TypeAlias = Literal[
@@ -26,11 +26,11 @@ AnyCase = TypeVar("AnyCase", bound=Head)
 
 
 class BadCase(Exception):
-    """A case file that says something the harness does not understand; the text is one sentence."""
+    """A case file that the harness does not understand; the text is one sentence."""
 
 
 class Filled(Part):
-    """A body of a given size, which nobody wants to read in a file."""
+    """A body of a given size, so that the file need not hold it."""
 
     with_: str = Field(alias="with", min_length=1)
     bytes: int = Field(ge=0, le=64 * 1024 * 1024)
@@ -59,7 +59,7 @@ class Request(Part):
     filled: Filled | None = None
     file: Upload | None = None
     token: Literal["given", "none", "wrong"] = "given"
-    # A stream without an end is left after this many events; a ping is none.
+    # A stream without an end is left after this many events. A ping does not count.
     take: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class ParallelStep(Part):
 
 
 class Listening(Step):
-    """A stream that is open while other steps run: they begin with its first event."""
+    """A stream that is open while other steps run. They begin after its first event."""
 
     meanwhile: list[Step] = Field(min_length=1)
 
@@ -215,7 +215,7 @@ def _read(path: Path, root: Path, kind: type[AnyCase]) -> AnyCase:
 
 def _sentences(error: ValidationError) -> Iterator[str]:
     for item in error.errors():
-        # The kind of a step is in the place twice, once as our own tag.
+        # The place names the kind of a step twice, once as our own tag.
         parts = [str(part) for part in item["loc"]]
         if len(parts) > 2 and parts[0] == "steps":
             del parts[2]
@@ -224,7 +224,7 @@ def _sentences(error: ValidationError) -> Iterator[str]:
 
 
 def selected(cases: Iterable[AnyCase], only: Iterable[str], skip: Iterable[str] = ()) -> list[AnyCase]:
-    """The cases that one of the first patterns means, or all without any, but for those of the second.
+    """The cases that match one of the first patterns, or all if there is none, without those that match the second.
 
     A pattern is an id, a folder, a shell pattern of ids, or a word that a case has: must, should, critical, traversal,
     injection, sizes.

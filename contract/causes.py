@@ -1,4 +1,4 @@
-"""Which failures have one cause: so that it is told once, however many cases it fails or blocks."""
+"""Finds failures with the same cause, so that it is reported once, however many cases it fails or blocks."""
 
 import re
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from contract.case import CASES, LOADER
 from contract.outcome import Cause, Failure, Result
 from contract.words import cut
 
-# The subject of requests that nobody answered.
+# The subject of requests without an answer.
 SILENCE: Final = "no answer"
 Severity: TypeAlias = Literal["critical", "must", "should"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "must", "should")
-# What is different in each request, and is no cause: names of a run, ids, quoted values, numbers.
+# Parts that differ in each request and so are not the cause: names of a run, ids, quoted values, numbers.
 _DIFFERENT: Final = re.compile(r"contract-[0-9a-f]{8}-[\w-]*|\b[a-z]{2,4}_[0-9a-f]{8,}\b|\b[0-9a-f-]{12,}\b|\d+")
-# How servers say that nobody gave them a language model.
+# How servers say that they have no language model.
 _NO_MODEL: Final = re.compile(
     r"\bno (?:llm|language model|model|provider|api key)\b|\b(?:llm|model|provider|api key)[^.]{0,40}"
     r"\b(?:not (?:configured|set|available)|is (?:missing|required)|unconfigured)\b"
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """The worst of its cases; what harms is critical only where it was seen, and not where it was not tried."""
+        """The worst level of its cases. A harm is critical only if it was seen, not if the case was not tried."""
         if any(one.harms for one in self.failed):
             return "critical"
         return "must" if any(one.case.requirement == "must" for one in self.results) else "should"
@@ -57,12 +57,12 @@ def says_no_model(text: str) -> bool:
 
 
 def same(text: str) -> str:
-    """The text without what is different in each request."""
+    """The text without the parts that differ in each request."""
     return cut(_DIFFERENT.sub("…", text), 160)
 
 
 def fault_of(subject: str, error: str) -> Cause:
-    """The cause of cases that need what does not work."""
+    """The cause of cases that need something that does not work."""
     return Cause(f"{subject} fails: {cut(error, 160)}", True, subject, error)
 
 
@@ -72,7 +72,7 @@ def silence_of(error: str) -> Cause:
 
 
 def findings_of(results: Iterable[Result]) -> list[Finding]:
-    """What is wrong, each once, the worst and the most far-reaching first."""
+    """The causes, each once, the worst and those with most cases first."""
     found: dict[tuple[str, str], Finding] = {}
     for result in sorted(results, key=_clearest):
         if not result.is_wrong:
@@ -83,7 +83,7 @@ def findings_of(results: Iterable[Result]) -> list[Finding]:
 
 
 def _clearest(result: Result) -> tuple[bool, bool, str]:
-    """What failed, and should have succeeded, names a cause best."""
+    """The best name for a cause is that of a request which should have succeeded and failed."""
     is_refused = result.failure is not None and result.failure.refused
     return (not is_refused, result.outcome != "failed", result.case.id)
 
@@ -95,7 +95,7 @@ def _key(result: Result) -> tuple[str, str]:
     if failure is None or not failure.subject:
         return ("", result.case.id)
     if failure.harms:
-        # What is critical is told for itself: nobody should find it in a list.
+        # A critical failure is reported alone, so that it is not hidden in a list.
         return (failure.subject, result.case.id)
     return (failure.subject, same(failure.error or failure.expected))
 
@@ -113,7 +113,7 @@ def _title(result: Result) -> str:
     return f"{failure.subject}: {cut(failure.expected, 200)}"
 
 
-# --- what a case is about, and what it only needs
+# --- the subject of a case, and the steps that only prepare it
 
 
 def route_of(method: str, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Takes away what runs left: brains and documents whose names only a run gives."""
+"""Deletes what runs left: brains and documents with names that only a run gives."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ from contract.names import OURS, own_name
 from contract.outcome import Blocked, Unchecked
 from contract.targets import HttpTarget
 
-# What servers call a tool that deletes a brain; the contract has none.
+# The names that servers have for a tool that deletes a brain; the contract has none.
 _DELETES: Final = ("memory_delete_brain", "delete_brain", "memory_forget_brain")
 _LIST: Final = "memory_list_brains"
 
 
 async def clean(target: HttpTarget, run: str | None, brain: str | None, *, for_real: bool) -> list[str]:
-    """Delete what a run left, or what every run left; what was done, in sentences. What stays is in `target.left`.
+    """Delete what one run or all runs left. Returns sentences about that. What stays is in `target.left`.
 
     Raises: Unchecked.
     """

@@ -22,7 +22,7 @@ from contract.rpc import HttpSession
 from contract.runner import run, run_calls
 from contract.targets import HttpTarget, client_for
 
-# What is told where nobody watches: every tenth part of the way.
+# How often progress is printed if the output is not a terminal: after every tenth of the cases.
 _PARTS: Final = 10
 # One vocabulary needs a project to be named: by a header, or by the environment of a command.
 PROJECT: Final = "contract"
@@ -87,7 +87,7 @@ def _clean(arguments: argparse.Namespace) -> int:
 
 
 async def _cleaned(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """What was done, in sentences, and what stays."""
+    """Sentences about what was deleted, and about what stays."""
     if arguments.http:
         url = _platform(arguments)
         async with client_for(url) as client:
@@ -146,7 +146,7 @@ def _run(arguments: argparse.Namespace) -> Run[Any]:
 
 
 async def _until_told_to_stop(run: Coroutine[Any, Any, Made]) -> Made:
-    """A job that is cancelled is told by SIGTERM: what the run made is taken away then too."""
+    """A job that is cancelled gets SIGTERM. Then, too, the run deletes what it made."""
     task = asyncio.current_task()
     assert task is not None
     if os.name == "posix":
@@ -195,7 +195,7 @@ def _chosen(every: list[case.AnyCase], arguments: argparse.Namespace) -> list[ca
 
 
 def _warn(chosen: Sequence[Head]) -> None:
-    """Before anything is sent: whoever owns the server should know what is tried there."""
+    """Say what will be tried before anything is sent, because the owner of the server should know."""
     counts: Counter[str] = Counter(one.tries for one in chosen if one.tries)
     if counts:
         tried = ", ".join(f"{what} ({counts[name]} cases)" for name, what in _TRIES.items() if counts[name])

@@ -1,4 +1,4 @@
-"""One request and what came of it: sent with clocks and caps, and never more than a sentence when it goes wrong."""
+"""Sends one request within time limits and caps, and reads its answer. A failure is one sentence."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ NO_JSON: Final = object()
 
 
 class NoAnswer(Exception):
-    """There was no whole answer; the text is one sentence. `dead` says that nobody seems to be there."""
+    """There was no whole answer; the text is one sentence. `dead` says that no server seems to be there."""
 
     def __init__(self, sentence: str, *, dead: bool = False) -> None:
         super().__init__(sentence)
@@ -28,7 +28,7 @@ class NoAnswer(Exception):
 
 
 class NoConnection(NoAnswer):
-    """Nobody is there at all."""
+    """No server is there at all."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, dead=True)
@@ -36,7 +36,7 @@ class NoConnection(NoAnswer):
 
 @dataclass(frozen=True)
 class Frame:
-    """One server-sent event; data that is no JSON stays text."""
+    """One server-sent event. Data that is not JSON stays text."""
 
     event: str
     data: Any
@@ -65,7 +65,7 @@ class Answer:
             return NO_JSON
 
     def frames(self) -> list[Frame]:
-        """The events of a stream; of one without an end, those that were asked for."""
+        """The events of a stream; if it has no end, those that were asked for."""
         frames = parsed_events(self.text)
         return frames if self.take is None else _told(frames)[: self.take]
 
@@ -76,7 +76,7 @@ class Answer:
 
 
 def parsed_events(text: str) -> list[Frame]:
-    """The events of a stream, as browsers read them; a last one without its empty line was cut off and is none."""
+    """The events of a stream, as browsers read them. A last event without its empty line does not count."""
     frames: list[Frame] = []
     name, data = "message", list[str]()
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
@@ -95,7 +95,7 @@ def parsed_events(text: str) -> list[Frame]:
 
 
 def _told(frames: list[Frame]) -> list[Frame]:
-    """The events that say something: a ping comes whenever a platform likes."""
+    """The events without pings, which a platform may send at any time."""
     return [frame for frame in frames if frame.event != "ping"]
 
 
@@ -147,7 +147,7 @@ async def exchanged(
             return replace(answer, body=b"".join(pieces))
     except TimeoutError as error:
         if answer is not None and request.take is not None:
-            # What did not come is for the step to say.
+            # The step judges which events are missing.
             return answer
         raise NoAnswer(f"there was no whole answer within {seconds:g} seconds", dead=True) from error
     except httpx.ConnectError as error:

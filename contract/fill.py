@@ -1,4 +1,4 @@
-"""Values in the place of names: `${brain}` in a case becomes the brain of this run."""
+"""Replaces names by their values: `${brain}` in a case becomes the brain of this run."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _repeated(value: Any, times: int) -> Any:
 
 
 def found(place: str, within: Any) -> Any:
-    """What is at a place such as `json.items.0.id`.
+    """The value at a place such as `json.items.0.id`.
 
     Raises: Unknown.
     """

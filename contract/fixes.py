@@ -1,4 +1,4 @@
-"""What mends a failure, in one line, where that is known."""
+"""How to fix a failure, in one line, if that is known."""
 
 from fnmatch import fnmatchcase
 from typing import Final

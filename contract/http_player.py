@@ -1,4 +1,4 @@
-"""Plays cases against a platform, over HTTP."""
+"""Runs cases against a platform, over HTTP."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported, Unch
 from contract.targets import HttpTarget
 from contract.words import cut, shown
 
-# After so many requests in a row that nobody answered, the rest of the cases is not waited for.
+# After so many requests in a row without an answer, the other cases are not run.
 GIVEN_UP: Final = 6
 
 
@@ -34,7 +34,7 @@ class HttpPlayer:
         return self._target.told
 
     async def prepare(self, cases: Sequence[Case]) -> None:
-        """What there is, found before anything is judged: a brain for the run, and what the platform can do.
+        """Finds out, before anything is judged, what the platform can do, and makes a brain for the run.
 
         Raises: Unchecked.
         """
@@ -62,11 +62,11 @@ class HttpPlayer:
             raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
         self._target.there_before = set(await self._target.paths(given))
         record = there.json()
-        # A slug is as good as an id in a path, but answers tell the id.
+        # A path may have a slug or an id, but answers have the id.
         return str(record.get("id") or given) if isinstance(record, dict) else given
 
     async def _find_capabilities(self) -> None:
-        """Requests that say nothing, and so change nothing: is there such a route?"""
+        """Finds out whether routes exist, by empty requests, which change nothing."""
         documents = "" if self._target.dialect == "daemon" else "/documents"
         for name, path in (
             ("sessions", f"/sessions/contract-{self._target.run}/messages"),
@@ -93,7 +93,7 @@ class HttpPlayer:
         return f"of the {case.dialect} dialect"
 
     def lacks(self, case: Case) -> str | None:
-        """What the run has not got and the case needs."""
+        """What the case needs and the run does not have."""
         if case.needs == "token" and self._target.token is None:
             return "it needs a token: give --token"
         if case.needs == "page" and self._target.page is None:
@@ -103,7 +103,7 @@ class HttpPlayer:
         return None
 
     def offers(self, case: Case) -> str | None:
-        """What is not there is told by the answers of a platform."""
+        """None: the answers of a platform say themselves what does not exist."""
         return None
 
     async def play(self, case: Case) -> None:
@@ -119,13 +119,13 @@ class HttpPlayer:
                 names |= _saved(step, answer, names)
 
     async def _listen(self, case: Case, step: Listening, names: dict[str, Any]) -> dict[str, Any]:
-        """Open a stream, run the other steps once it has begun, and judge what it told; the names that were saved."""
+        """Open a stream, run the other steps once it has begun, and judge its events. Returns the saved names."""
         began, saved = asyncio.Event(), dict[str, Any]()
         stream = asyncio.create_task(self._step(case, step, names, began=began))
         first = asyncio.create_task(began.wait())
         try:
             await asyncio.wait({stream, first}, return_when=asyncio.FIRST_COMPLETED)
-            # A stream that has ended already says itself what is wrong with it.
+            # If the stream has ended already, it says what is wrong.
             for other in step.meanwhile if began.is_set() else ():
                 saved |= _saved(other, await self._step(case, other, names | saved), names | saved)
             return saved | _saved(step, await stream, names | saved)
@@ -169,7 +169,7 @@ class HttpPlayer:
     def _verdict(
         self, case: Case, request: Request, expect: Expect, answer: Answer, wrong: list[str], *, is_needed: bool
     ) -> Exception:
-        """A failure of the case; or what it needs does not work, and the case was not tried."""
+        """A failure of the case; or, if a step that only prepares it failed, a case that was not tried."""
         route = route_of(request.method, request.path)
         refused = answer.status >= 400 and all(status < 400 for status in expect.statuses)
         if says_no_model(answer.text) and (refused or answer.media_type == "text/event-stream"):
@@ -197,7 +197,7 @@ class HttpPlayer:
         return answer
 
     def _is_unknown_route(self, answer: Answer) -> bool:
-        """An answer that says there is no such route, in the words of this very target."""
+        """Whether an answer says that there is no such route, in the words of this target."""
         if answer.status not in (404, 405, 501):
             return False
         body = answer.json()
@@ -212,14 +212,14 @@ class HttpPlayer:
 
 
 def only_needed(case: Case) -> list[Step]:
-    """The steps before the first on the route that the case is about; those after it show what it did."""
+    """The steps before the first on the route that the case is about. Those after it show its effect."""
     own, steps = own_route(case.source), list(single_steps(case.steps))
     routes = [route_of(one.request.method, one.request.path.replace("${b}", "/v1/brains/x")) for one in steps]
     return steps[: routes.index(own)] if own in routes else []
 
 
 async def all_of(steps: Any) -> None:
-    """All at once; the first that fails is the failure, once the others have ended."""
+    """Run all at once. The first failure counts, after the others have ended."""
     outcomes = await asyncio.gather(*steps, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):

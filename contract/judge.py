@@ -18,14 +18,14 @@ def with_names(expect: Expect, names: Mapping[str, Any]) -> Expect:
 
 
 def faults(expect: Expect, answer: Answer) -> list[str]:
-    """A sentence for everything that is otherwise than expected."""
+    """A sentence for everything that is not as expected."""
     return list(_faults(expect, answer))
 
 
 def _faults(expect: Expect, answer: Answer) -> Iterator[str]:
     if answer.status not in expect.statuses:
         yield f"the status should be {' or '.join(map(str, expect.statuses))}, not {answer.status}"
-        # Whatever else was expected was expected of another answer.
+        # All other expectations are for an answer with another status.
         return
     for name, pattern in expect.headers.items():
         value = answer.headers.get(name.lower())
@@ -105,7 +105,7 @@ def _names(frames: list[Frame]) -> str:
 def _deltas_make_the_answer(frames: list[Frame]) -> Iterator[str]:
     said = _said(frames)
     done = next((frame.data for frame in frames if frame.event == "done" and isinstance(frame.data, dict)), {})
-    # An answer in `done` is for those who missed a delta; it need not be there.
+    # An answer in `done` is for clients that missed a delta, so it may be missing.
     if "answer" in done and done["answer"] != said:
         yield f"the deltas joined should be the answer {shown(done['answer'])}, and are {shown(said)}"
     if not said:

@@ -19,7 +19,7 @@ def with_names(expect: CallExpect, names: Mapping[str, Any]) -> CallExpect:
 
 
 def faults(expect: CallExpect, reply: Reply) -> list[str]:
-    """A sentence for everything that is otherwise than expected."""
+    """A sentence for everything that is not as expected."""
     return list(_faults(expect, reply))
 
 
@@ -35,7 +35,7 @@ def _faults(expect: CallExpect, reply: Reply) -> Iterator[str]:
     wrong = list(_outcome(expect, reply))
     yield from wrong
     if wrong:
-        # Whatever else was expected was expected of another outcome.
+        # All other expectations are for another outcome.
         return
     if "structured" in expect.model_fields_set:
         yield from mismatches(expect.structured, reply.structured, "structuredContent")

@@ -1,4 +1,4 @@
-"""Tells of the cases themselves: which there are, and what one demands."""
+"""Prints the cases: which exist, and what one of them demands."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from contract.sources import where_of
 
 
 def table_of(cases: Sequence[Head]) -> str:
-    """One line for each: id, requirement, and what holds."""
+    """One line for each: id, requirement, and what should happen."""
     if not cases:
         return "No case is so.\n"
     width = max(len(one.id) for one in cases)
@@ -29,7 +29,7 @@ _TRIES: Final = {
 
 
 def explained(case: Head) -> str:
-    """What a case demands, where that is demanded, what it needs, and its steps."""
+    """What a case demands, its source, what it needs, and its steps."""
     lines = [case.id, f"  {case.what}", ""]
     level = "must: without it, the contract is not kept" if case.requirement == "must" else "should"
     lines.append(f"requirement  {level}{f'; critical, because a failure is a(n) {case.harm}' if case.harm else ''}")

@@ -1,4 +1,4 @@
-"""What a run says to machines: JSON as `report.schema.json` describes it, and JUnit's XML."""
+"""Reports for machines: JSON as `report.schema.json` describes it, and JUnit's XML."""
 
 import json
 from collections import Counter
@@ -72,7 +72,7 @@ def _record(report: Report, result: Result) -> dict[str, Any]:
 
 
 def as_junit(report: Report) -> str:
-    """One suite for each area. A finding is a failure of its cases; what was not tried, and shoulds, are skipped."""
+    """One suite for each area. A finding is a failure of its cases; shoulds and cases not tried are skipped."""
     failing = {one.case.id for finding in report.findings if finding.severity != "should" for one in finding.failed}
     root = xml.Element("testsuites", name=f"contract {report.run.target.facts()['target']}")
     root.set("time", f"{report.run.seconds:.3f}")
@@ -117,12 +117,12 @@ def _told(result: Result) -> str:
 
 
 def _plain(text: str) -> str:
-    """XML has no place for control characters, however they are written."""
+    """Removes control characters, which XML cannot hold in any form."""
     return CONTROL.sub(lambda found: found.group() if found.group() == "\n" else "?", text)
 
 
 def unchecked(target: str, problem: str, *, as_json: bool) -> str:
-    """What is said of a target of which nothing could be checked."""
+    """The report on a target of which nothing could be checked."""
     if as_json:
         told = {"format": FORMAT, "target": target, "holds": False, "problem": problem, "cases": []}
         return json.dumps(told, ensure_ascii=False) + "\n"

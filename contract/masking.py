@@ -1,4 +1,4 @@
-"""Takes secrets out of what a run tells: a server may quote what it was sent, and reports are passed on."""
+"""Removes secrets from reports, because a server may quote what it was sent, and reports are passed on."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from typing import Any, Final
 from contract.outcome import Cause, Failure, Result, Run
 from contract.targets import HttpTarget
 
-# What is shorter is no secret, and may be a part of any word.
+# A shorter text is not a secret, and may be a part of any word.
 SHORTEST: Final = 4
-# A header that says who somebody is. Others only say what is wanted, as a project or a brain.
+# A header that says who calls. Others only say what is wanted, such as a project or a brain.
 _SECRET: Final = re.compile(r"auth|cookie|key|token|secret|passw|credential|signature", re.IGNORECASE)
 
 
@@ -35,7 +35,7 @@ def masked(text: str, secrets: Iterable[str]) -> str:
 
 
 def mask(run: Run[Any], secrets: list[str]) -> None:
-    """Take them out of all that a server said in a run."""
+    """Remove them from all answers of a server in a run."""
     target = run.target
     run.results = [_result(one, secrets) for one in run.results]
     target.left = [masked(one, secrets) for one in target.left]

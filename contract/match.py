@@ -1,13 +1,13 @@
-"""Patterns: what a case expects of a value, and in one sentence each where a value is otherwise.
+"""Patterns: what a case expects of a value. Each difference becomes one sentence.
 
-A pattern is plain YAML. A scalar or a list is itself; an object asks for the keys it names and lets others be; a key
-that ends with `?` may be missing. An object made of the words below alone is a question instead:
+A pattern is plain YAML. A scalar or a list must be equal; an object needs the keys that it names, and ignores others;
+a key that ends with `?` may be missing. An object that has only the words below is a test instead:
 
     any: string        its type: string, integer, number, boolean, object, list, null, value, time, hex
     match: "^ab"       a regular expression, found anywhere in the text
     contains: [a, b]   each is in the text, or is matched by an item of the list
     lacks: [a, b]      none is in the text, is a key of the object, or is matched by an item of the list
-    each: pattern      every item is so
+    each: pattern      every item matches
     least, most: 3     bounds of a number
     length: 3          of a text or list; or {least: 1, most: 5}
     one_of: [a, b]     one of these patterns
@@ -29,7 +29,7 @@ ABSENT: Final = object()
 
 
 def mismatches(pattern: Any, seen: Any, at: str = "value") -> list[str]:
-    """A sentence for every place where the value is not as the pattern says."""
+    """A sentence for every place where the value does not match the pattern."""
     return list(_compare(pattern, seen, at))
 
 
@@ -137,7 +137,7 @@ def _contains(wanted: list[Any], seen: Any, at: str) -> Iterator[str]:
         if _holds(part, seen):
             continue
         if (item := _namesake(part, seen)) is not None:
-            # What is wrong with the one that was meant says more than the whole list.
+            # A sentence on the alternative that was probably meant helps more than the whole list.
             yield from _compare(part, item, f"{at}[{item['name']}]")
         else:
             yield f"{at} should contain {shown(part)}, and is {shown(seen)}"

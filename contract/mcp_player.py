@@ -1,4 +1,4 @@
-"""Plays cases against a server of the tools, over MCP."""
+"""Runs cases against a server of the tools, over MCP."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from contract.words import cut, shown
 SAYS_IT_HAS_NONE: Final = re.compile(
     r"not[_ ](?:implemented|supported)|unsupported|does not (?:offer|have)", re.IGNORECASE
 )
-# What needs a language model, in servers that have none of their own.
+# Tools that need a language model, on servers without one of their own.
 MODELS: Final = ("memory_ask", {"query": "contract"})
 SHARED: Final = "shared"
 
@@ -48,7 +48,7 @@ class McpPlayer:
         return self._target.told
 
     async def prepare(self, cases: Sequence[CallCase]) -> None:
-        """What there is, found before anything is judged: the tools, a brain for the run, and a model.
+        """Finds out, before anything is judged, which tools and which model there are, and makes a brain for the run.
 
         Raises: Unchecked.
         """
@@ -99,7 +99,7 @@ class McpPlayer:
         return None if case.surface == self._target.surface else f"of the {case.surface} tools"
 
     def lacks(self, case: CallCase) -> str | None:
-        """What the run has not got and the case needs."""
+        """What the case needs and the run does not have."""
         if case.needs == "page" and self._target.page is None:
             return "it needs a page that the server can fetch: give --page"
         if case.needs == "folder" and self._target.folder is None:
@@ -170,7 +170,7 @@ class McpPlayer:
         is_needed: bool,
         may_be_missing: bool,
     ) -> Exception:
-        """A failure of the case; or what it needs does not work, and the case was not tried."""
+        """A failure of the case; or, if a step that only prepares it failed, a case that was not tried."""
         refused = reply.is_error and expect.error is False and not expect.refused
         if reply.is_error and says_no_model(reply.text):
             return Blocked(Cause(f"the server has no model: {cut(reply.text, 160)}", False, "model"))
@@ -217,7 +217,7 @@ class McpPlayer:
     def _with_brain(self, tool: str, arguments: dict[str, Any], brain: str | None) -> dict[str, Any]:
         """The arguments with the brain of the run, where a case does not name one itself.
 
-        A brain that was given is named also where the schema does not show it: never is something written elsewhere.
+        A brain that was given is named even if the schema does not show it, so that nothing is written elsewhere.
         """
         if brain is None or tool not in scoped(self._target.surface):
             return dict(arguments)

@@ -21,7 +21,7 @@ HOW: Final = "give --brain NAME to play in a brain of yours, or --anywhere if al
 @cache
 def pins() -> dict[str, dict[str, JsonObject]]:
     """The tools of each surface by name, as they are pinned."""
-    # What one server has beside a surface is no surface.
+    # Tools that one server has beside a surface are not a surface.
     files = [path for path in PINS.glob("*.json") if not path.stem.endswith("_extras")]
     read = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
     return {surface: {tool["name"]: tool for tool in tools} for surface, tools in read.items()}
@@ -35,7 +35,7 @@ def writers(surface: str) -> frozenset[str]:
 
 @cache
 def scoped(surface: str) -> frozenset[str]:
-    """The tools of a vocabulary that can be told which brain is meant."""
+    """The tools of a vocabulary that have an argument for the brain."""
     return frozenset(name for name, tool in pins()[surface].items() if "brain" in tool["inputSchema"]["properties"])
 
 
@@ -43,8 +43,8 @@ def scoped(surface: str) -> frozenset[str]:
 class McpTarget:
     """A server behind a URL or a command.
 
-    With `brain`, the run plays in that brain and makes none. With `anywhere`, it may write where the server likes.
-    `query` is what a search finds something by, where no tool can write what to find.
+    With `brain`, the run uses that brain and makes none. With `anywhere`, it may write wherever the server chooses.
+    `query` has words that find something, for servers on which no tool can write what to find.
     """
 
     name: str
@@ -131,7 +131,7 @@ class McpTarget:
         return isinstance(properties, dict) and "brain" in properties
 
     async def refuse_to_write_elsewhere(self) -> None:
-        """Before the first write: it must be certain that it goes where the run says.
+        """Check before the first write that it will certainly go where the run says.
 
         Raises: Unchecked.
         """
@@ -165,7 +165,7 @@ class McpTarget:
             raise Unchecked(f"nothing was written, because {tool} of {self.name} has no answer: {error}") from error
 
     async def make_brain(self, purpose: str) -> str | None:
-        """A new brain, where a tool makes brains; no tool deletes one.
+        """A new brain, if a tool makes brains; no tool deletes one.
 
         Raises: Blocked.
         """
@@ -184,7 +184,7 @@ class McpTarget:
         return brain
 
     def remember(self, made: Reply) -> None:
-        """Every brain that a call made: no tool deletes one, so whoever runs this must know of it."""
+        """Note every brain that a call made: no tool deletes one, so the owner must be told."""
         record = made.structured if isinstance(made.structured, dict) and not made.is_error else {}
         name = record.get("slug") or record.get("id")
         if isinstance(name, str) and name not in self.left:

@@ -1,4 +1,4 @@
-"""What a run and its cases may call their own: names that nobody else has, and that tell whose they are."""
+"""Names for what a run and its cases make: they are unique, and show to which run they belong."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from contract.parts import Head
 
-# Everything that a run makes begins so, with the run's id: 18 of the 64 characters that a slug has.
+# All names begin like this, with the run's id: 18 of the 64 characters of a slug.
 OURS: Final = re.compile(r"contract-[0-9a-f]{8}-")
 NAME_LIMIT: Final = 40
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz"
@@ -18,7 +18,7 @@ def own_name(run: str, purpose: str) -> str:
 
 
 def short_name(case: Head) -> str:
-    """What brains and documents of a case are called: short enough for a slug."""
+    """The name of the brains and documents of a case: short enough for a slug."""
     return re.sub(r"[^a-z0-9]+", "-", case.id.partition("/")[2].lower()).strip("-")[:NAME_LIMIT].strip("-")
 
 
@@ -28,6 +28,6 @@ def names_of(case: Head, run: str, page: str | None) -> dict[str, Any]:
 
 
 def _word(unique: str) -> str:
-    """A word that nobody has written: for searches that must find one note and no other."""
+    """A word that is in no other note, for searches that must find exactly one."""
     digest = hashlib.sha256(unique.encode()).digest()
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:12])

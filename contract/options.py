@@ -84,7 +84,7 @@ def _add_choice(verb: argparse.ArgumentParser) -> None:
 
 
 def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
-    """Whoever gives an option believes that it counts.
+    """Refuse options that have no effect here, because the caller expects one.
 
     Raises: Wrong.
     """
@@ -106,17 +106,17 @@ def refuse_what_does_nothing(arguments: argparse.Namespace) -> None:
 
 
 def target_of(arguments: argparse.Namespace) -> str:
-    """What the target is called in reports. Of a command it is the first word: the others may be secret."""
+    """The name of the target in reports. For a command it is the first word, because the others may be secret."""
     named: Any = arguments.http or getattr(arguments, "mcp", None)
     return str(named or next(iter((getattr(arguments, "mcp_command", None) or "").split()), ""))
 
 
 def secrets_of(arguments: argparse.Namespace) -> list[str]:
-    """What no report may show."""
+    """The secrets that no report may show."""
     try:
         token = token_of(arguments)
     except Wrong:
-        # It is not sent either; but a command has the same environment.
+        # A command gets no token from us, but it has the same environment.
         token = os.environ.get(TOKEN)
     return secrets_in(token, getattr(arguments, "header", ()))
 

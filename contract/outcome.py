@@ -1,4 +1,4 @@
-"""What comes of a case, and of a run of them."""
+"""The outcome of a case, and of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Harm: TypeAlias = Literal["escape", "leak", "lost write", "doubled write"]
 
 
 class Judged(Protocol):
-    """What a report needs to know of a case."""
+    """What a report needs to know about a case."""
 
     @property
     def id(self) -> str: ...
@@ -28,7 +28,7 @@ class Judged(Protocol):
 
 
 class Target(Protocol):
-    """What a report needs to know of what was checked."""
+    """What a report needs to know about the target."""
 
     left: list[str]
     run: str
@@ -51,7 +51,7 @@ class Failure:
     """What was asked, what should have come, and what came.
 
     `subject` is the tool or route. `error` is what it said if it failed, and `refused` says that it should not have.
-    `harms` says that the harm of the case was seen: what is refused honestly harms nobody.
+    `harms` says that the harm of the case was seen: an honest refusal does no harm.
     """
 
     request: str
@@ -65,7 +65,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why cases were not tried, told once for all of them. A fault is the target's, and no fault is ours to judge."""
+    """Why cases were not tried, reported once for all of them, and whether that is a fault of the target."""
 
     sentence: str
     is_fault: bool
@@ -88,7 +88,7 @@ class Result:
 
     @property
     def is_wrong(self) -> bool:
-        """It failed, or could not be tried for a fault of the target."""
+        """It failed, or could not be tried because of a fault of the target."""
         return self.outcome == "failed" or (self.cause is not None and self.cause.is_fault)
 
 
@@ -107,7 +107,7 @@ class Run(Generic[Checked]):
 
 
 class Failed(Exception):
-    """A step was answered otherwise than expected."""
+    """The answer to a step was not as expected."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.expected)
@@ -127,7 +127,7 @@ class NotSupported(Exception):
 
 
 class Unchecked(Exception):
-    """Nothing could be checked: nobody is there, or somebody else; the text is one sentence without its full stop."""
+    """Nothing could be checked: no server is there, or another kind; the text is one sentence without its full stop."""
 
 
 Told: TypeAlias = Callable[[Result, int, int], None]

@@ -13,7 +13,7 @@ from contract.report import OUTCOMES, Report, by_area
 from contract.sources import where_of
 
 _TEMPLATE: Final = Path(__file__).parent / "page.html"
-# How a sentence of a failure says what it wanted, and what it got.
+# How a sentence on a failure says what was expected, and what came.
 _VERBS: Final = frozenset({"be", "match", "contain", "have"})
 _INSTEAD: Final = (", and is ", " and is ", ", not ", " not ", ", and was ", " and was ")
 
@@ -104,7 +104,7 @@ def _fix(line: str) -> str:
 
 
 def _difference(failure: Failure) -> str:
-    """Request, expected and seen; what was wanted and what came as lines of a difference where a sentence says so."""
+    """Request, expected and seen. If a sentence says what was expected and what came, it becomes a difference."""
     lines = []
     for sentence in failure.expected.split("; "):
         if found := _wanted_and_seen(sentence):
@@ -120,7 +120,7 @@ def _difference(failure: Failure) -> str:
 
 
 def _wanted_and_seen(sentence: str) -> tuple[str, str, str] | None:
-    """What a sentence is about, what was wanted of it and what it was; None if it is worded in another way."""
+    """The place that a sentence is about, what was expected there and what came; None if it has another form."""
     where, _, rest = sentence.partition(" should ")
     verb, _, rest = rest.partition(" ")
     places = [(place, mark) for mark in _INSTEAD if (place := rest.find(mark)) >= 0]

@@ -1,4 +1,4 @@
-"""What cases are made of, whatever they are sent to."""
+"""The parts that cases of both kinds are made of."""
 
 import base64
 import binascii
@@ -28,23 +28,23 @@ Base64: TypeAlias = Annotated[str, AfterValidator(_base64)]
 
 
 class Part(BaseModel):
-    """A piece of a case. Unknown keys are refused: a misspelt one would check nothing."""
+    """A piece of a case. Unknown keys are refused, because a misspelt one would check nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, coerce_numbers_to_str=True)
 
 
 class Head(Part):
-    """What every case says of itself; its id is where it lies."""
+    """The fields of every case. Its id is its path."""
 
     id: str
     what: str = Field(min_length=10, pattern=r"\.$")
     requirement: Literal["must", "should"]
     source: str = Field(min_length=3)
-    # Of what is our own idea: why it is wise.
+    # For a case that is our own idea: why it is wise.
     why: str = ""
-    # What a failure does to somebody's notes; it is critical then, whatever the requirement.
+    # The harm that a failure does to notes. It makes the failure critical, whatever the requirement.
     harm: Literal["escape", "leak", "lost write", "doubled write"] | None = None
-    # What somebody should know before it is sent to their server.
+    # What an owner should know before it is sent to their server.
     tries: Literal["traversal", "injection", "sizes"] | None = None
 
     @model_validator(mode="after")

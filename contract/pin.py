@@ -21,7 +21,7 @@ PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annota
 
 
 def pinned(tools: list[Tool]) -> list[dict[str, Any]]:
-    """What of a tool list is contract; the rest (`_meta`) is the framework's own."""
+    """The fields of a tool list that belong to the contract; the rest (`_meta`) is the framework's own."""
     dumped = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
     return [{key: tool[key] for key in PINNED if key in tool} for tool in dumped]
 
@@ -35,7 +35,7 @@ def main() -> None:
     surface, command, *arguments = sys.argv[1:]
     tools = asyncio.run(listed(command, *arguments))
     if surface.endswith(EXTRAS):
-        # What a server has beside those of the surface.
+        # Tools that a server has beside those of the surface.
         own = json.loads((PINS / f"{surface.removesuffix(EXTRAS)}.json").read_text(encoding="utf-8"))
         tools = [tool for tool in tools if tool.name not in {pin["name"] for pin in own}]
     text = json.dumps(pinned(tools), indent=2, sort_keys=True, ensure_ascii=False)

@@ -53,7 +53,7 @@ class PipeSession:
                 stderr=asyncio.subprocess.PIPE,
                 limit=LARGEST_ANSWER,
                 env=self.environment,
-                # With its children: what they leave is ended with it.
+                # With its children, so that they end with it.
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -112,7 +112,7 @@ class PipeSession:
                 try:
                     message = json.loads(line)
                 except (ValueError, RecursionError):
-                    # Nothing but messages belongs there; the answer that is missing for it tells of this line.
+                    # Only messages may be on standard output. The error about the missing answer quotes this line.
                     self._last_words.append(cut(line.decode("utf-8", "replace").strip()))
                     continue
                 await self._take(message)
@@ -134,14 +134,14 @@ class PipeSession:
             asker.answer.set_result(message)
 
     def _note(self, told: JsonObject) -> None:
-        """Progress is noted where its token is awaited; what bears nobody's, with all: it should not have come."""
+        """Progress goes to the request with its token. With an unknown token it goes to all, as it is an error."""
         token = str(told.get("progressToken"))
         known = [waiting for waiting in self._waiting.values() if waiting.token == token]
         for waiting in known or self._waiting.values():
             waiting.progress.append(told)
 
     async def _refuse(self, message: JsonObject) -> None:
-        """Whoever announces no capabilities is asked for nothing but a sign of life."""
+        """Answer the server. We announce no capabilities, so it may only send a ping."""
         if "id" not in message:
             return
         head = {"jsonrpc": "2.0", "id": message["id"]}
@@ -158,7 +158,7 @@ class PipeSession:
                 self._last_words.append(cut(line.decode("utf-8", "replace").strip()))
 
     async def _ended(self) -> NoAnswer:
-        """Told once it has said all it had to say, as long as that does not take long."""
+        """The error for a command that has ended, with its last output, if that comes soon."""
         assert self._process is not None
         with suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), LAST_SECONDS)

@@ -1,4 +1,4 @@
-"""What a run says to people: what is wrong, each cause once and the worst first, then a card."""
+"""The report for people: each cause once, the worst first, then the card."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -13,13 +13,13 @@ from contract.outcome import Outcome, Result, Run
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not tested", "not supported")
 LONGEST: Final = 600
-# So many cases of a finding are named; the forms for machines name them all.
+# How many cases of a finding are named. The reports for machines name all.
 NAMED: Final = 4
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run held against a baseline."""
+    """A run compared with a baseline."""
 
     run: Run[Any]
     expected: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Report:
 
     @cached_property
     def wrong(self) -> list[Result]:
-        """What failed, or could not be tried for a fault of the target, and is not expected."""
+        """Cases that failed, or could not be tried because of a fault of the target, and are not expected to."""
         return [one for one in self.run.results if one.is_wrong and one.case.id not in self.expected]
 
     @property
@@ -61,7 +61,7 @@ class Report:
         return "in the baseline, and not a failure any more" if name in self.known else "in the baseline, and no case"
 
     def untested(self) -> dict[str, list[Result]]:
-        """What was not tested for want of something that is no fault of the target, by reason."""
+        """Cases that were not tested for a reason that is not a fault of the target, by reason."""
         reasons: dict[str, list[Result]] = {}
         for one in self.run.results:
             if one.outcome == "not tested" and not one.is_wrong:

@@ -1,6 +1,6 @@
-"""Conversations with an MCP server: requests in the envelope of their era, and what comes back.
+"""Conversations with an MCP server: requests in the form of each revision, and their answers.
 
-Written down to the wire, and not on an SDK: what a server really sends is what is judged.
+Written without an SDK, because the harness judges what a server really sends.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 MODERN: Final = "2026-07-28"
 HANDSHAKE: Final = "2025-11-25"
-# What a client says of itself: no capabilities, so that nothing is asked of it.
+# What the client says about itself: no capabilities, so that the server sends it no requests.
 CLIENT: Final = {"name": "brains-contract", "version": "1"}
 _PREFIX: Final = "io.modelcontextprotocol/"
 _NAMED: Final = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
@@ -27,7 +27,7 @@ SETUP_SECONDS: Final = 15.0
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to one request, with the progress that was told on the way."""
+    """The answer to one request, with the progress that came before it."""
 
     result: JsonObject | None = None
     error: JsonObject | None = None
@@ -115,7 +115,7 @@ async def opened(session: Session, wanted: str | None) -> str:
 
 
 def server_of(result: JsonObject) -> JsonObject:
-    """What a server says of itself: its name and version."""
+    """What a server says about itself: its name and version."""
     told = result.get("serverInfo") or result.get("_meta", {}).get(f"{_PREFIX}serverInfo")
     return told if isinstance(told, dict) else {}
 
@@ -172,7 +172,7 @@ class HttpSession:
             raise NoAnswer(f"there was no whole answer within {seconds:g} seconds", dead=True) from error
 
     async def close(self) -> None:
-        """Sessions are ended where there are any; a server that minds is not our concern any more."""
+        """End the session, if there is one. Errors of the server are ignored then."""
         if self._id is not None:
             try:
                 async with asyncio.timeout(self.setup_seconds):
@@ -211,7 +211,7 @@ class HttpSession:
         yield answer.json()
 
     async def _notify(self, method: str) -> None:
-        """Something that has no answer."""
+        """Send a message that has no answer."""
         try:
             async with asyncio.timeout(self.setup_seconds):
                 await self.client.post(self.url, json={"jsonrpc": "2.0", "method": method}, headers=self._said({}))

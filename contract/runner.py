@@ -1,4 +1,4 @@
-"""Runs cases against a target, several at once. It prints nothing: what happens is told to whoever asked for it."""
+"""Runs cases against a target, several at once. It prints nothing: the caller is told what happens."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ class Player(Protocol[Kind]):
 async def run(
     target: HttpTarget, cases: Sequence[Case], *, at_once: int = AT_ONCE, tell: Told | None = None
 ) -> Run[HttpTarget]:
-    """Every case that the platform's dialect has; its brains are gone afterwards where it lets them go.
+    """Run every case of the platform's dialect. Afterwards its brains are deleted, if the platform allows it.
 
     Raises: Unchecked.
     """
@@ -51,7 +51,7 @@ async def run(
 async def run_calls(
     target: McpTarget, cases: Sequence[CallCase], *, at_once: int = AT_ONCE, tell: Told | None = None
 ) -> Run[McpTarget]:
-    """Every case of the vocabulary that the server has. No tool deletes a brain: those of the run are left.
+    """Run every case of the server's vocabulary. No tool deletes a brain, so those of the run stay.
 
     Raises: Unchecked.
     """

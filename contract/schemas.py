@@ -1,7 +1,7 @@
 """Judges the schema of a tool by what it accepts and refuses, and not by how it is written.
 
-From the schema that is published, arguments are made on both sides of each limit. A server may write its own schema as
-it likes: with references, with null for what is optional, with limits in another place.
+It makes arguments on both sides of each limit of the published schema. A server may write its own schema in any form:
+with references, with null for optional arguments, with limits in another place.
 """
 
 import re
@@ -21,7 +21,7 @@ _MOST_FAULTS: Final = 6
 
 
 def faults(wanted: Definition, tools: Any) -> Iterator[str]:
-    """A sentence for everything in which a listed tool is otherwise than published."""
+    """A sentence for everything in which a listed tool differs from the published one."""
     listed = tools if isinstance(tools, list) else []
     tool = next((one for one in listed if isinstance(one, dict) and one.get("name") == wanted.tool), None)
     if tool is None:
@@ -43,7 +43,7 @@ def faults(wanted: Definition, tools: Any) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A text without marks and line breaks: wording is published, and typography is not."""
+    """A text without marks and line breaks, because only the wording must be as published."""
     return " ".join(_MARKS.sub("", text).replace("≤", "<=").replace("–", "-").split())
 
 

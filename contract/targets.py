@@ -16,13 +16,13 @@ from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
-# What a brain may be called by in a path.
+# The names that a brain may have in a path.
 NAMES: Final = ("id", "slug", "brainId")
 
 
 @dataclass
 class HttpTarget:
-    """A platform behind a URL. With `brain`, the run plays in that brain and makes none."""
+    """A platform behind a URL. With `brain`, the run uses that brain and makes none."""
 
     url: str
     client: httpx.AsyncClient
@@ -67,7 +67,7 @@ class HttpTarget:
         return await exchanged(self.client, request, self.token, self.seconds, began)
 
     async def recognise(self) -> None:
-        """Find the dialect by how brains are listed; where there are none, by how they are made.
+        """Find the dialect by how brains are listed or, if there are none, by how they are made.
 
         Raises: Blocked, Unchecked.
         """
@@ -149,7 +149,7 @@ class HttpTarget:
         return gone
 
     async def paths(self, brain: str) -> list[str]:
-        """Where every document of a brain is."""
+        """The paths of all documents of a brain."""
         query = {"recursive": "true", "include_generated": "true"}
         request = Request(method="GET", path=f"/v1/brains/{quote(brain, safe='')}/documents", query=query)
         try:
@@ -161,7 +161,7 @@ class HttpTarget:
         return [str(one.get("path")) for one in files]
 
     async def delete_documents(self, brain: str, paths: list[str], ours: str) -> list[str]:
-        """Delete what has a name of ours; the paths that stay, because they have none or cannot be deleted."""
+        """Delete documents with names of ours. Returns paths that stay: they have other names or cannot be deleted."""
         stay = []
         for path in paths:
             request = Request(
@@ -176,7 +176,7 @@ class HttpTarget:
         return stay
 
     async def all_brains(self) -> list[str]:
-        """What every brain is called: its slug where it has one, else its id.
+        """The name of every brain: its slug if it has one, else its id.
 
         Raises: NoAnswer.
         """
@@ -208,7 +208,7 @@ def brains_in(listed: Answer) -> list[dict[str, Any]]:
 
 
 def client_for(url: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
-    """Nothing of the machine's own proxies and nothing of one case reaches another."""
+    """A client that uses no proxies of the machine, and passes nothing from one case to another."""
     limits = httpx.Limits(max_connections=64, max_keepalive_connections=16)
     settings: dict[str, Any] = {"base_url": url, "timeout": None, "trust_env": False, "follow_redirects": False}
     return httpx.AsyncClient(**settings, limits=limits, transport=transport)

@@ -1,4 +1,4 @@
-"""How values are shown to people: short, on one line, and without what would garble a terminal."""
+"""Shows values to people: short, on one line, and without characters that control a terminal."""
 
 import json
 import re
@@ -9,7 +9,7 @@ CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def shown(value: Any, longest: int = SHOWN) -> str:
-    """A value as JSON on one line, cut where it is long."""
+    """A value as JSON on one line, cut if it is long."""
     if isinstance(value, bytes):
         value = value[: longest * 2].decode("utf-8", "backslashreplace")
     if isinstance(value, str):

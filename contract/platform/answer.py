@@ -13,7 +13,7 @@ from contract.platform.wire import JsonObject
 PREVIEW: Final = 512
 DELTA_WORDS, DELTA_CHARACTERS = 3, 32
 NOTHING_FOUND: Final = "This brain holds nothing on that."
-# Before what the nearest note says: it may not be the answer.
+# Stands before the quote of the nearest note, which may not be the answer.
 NOT_IN_THESE_WORDS: Final = "Nothing says so in these words. The nearest note says:"
 
 
@@ -44,7 +44,7 @@ def frames(found: Found, query: str = "") -> Iterator[JsonObject]:
 
 
 def retrieved(found: Found) -> JsonObject:
-    """The event that says what an answer draws on. What people know a source by stands beside the thin chunks."""
+    """The event with the sources of an answer. Titles and dates are beside the chunks, which have few fields."""
     return {
         "type": "retrieve",
         "chunks": [_thin(hit) for hit in found.hits],
@@ -70,7 +70,7 @@ def _thin(hit: Hit) -> JsonObject:
 
 
 def _between(answer: str, quote: Quote) -> str:
-    """Sentences go on in one line; what has lines of its own stands apart."""
+    """Sentences follow on one line; text with lines of its own is set apart."""
     return "\n\n" if "\n" in answer or "\n" in quote.said else " "
 
 
@@ -80,7 +80,7 @@ def spoken(piece: str) -> Iterator[JsonObject]:
 
 
 def deltas(piece: str) -> Iterator[str]:
-    """A piece of the answer, a few words at a time; joined they are the piece."""
+    """A piece of the answer in parts of a few words. Joined, they are the piece."""
     tokens = re.findall(r"\A\s*\S+\s*|\S+\s*", piece) or [piece]
     for at in range(0, len(tokens), DELTA_WORDS):
         some = "".join(tokens[at : at + DELTA_WORDS])

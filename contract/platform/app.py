@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 BRAIN: Final = "/v1/brains/{brain}"
 SESSION: Final = f"{BRAIN}/sessions/{{session}}"
 HEADERS_BY_CODE: Final = {
-    # Some of a body that is too large may still be on its way: the connection is of no more use.
+    # A part of a body that is too large may still come, so the connection cannot be used again.
     "payload_too_large": {"connection": "close"},
     "rate_limited": {"retry-after": "5"},
 }
@@ -90,7 +90,7 @@ def create_app(
     llm: ModelEndpoint | None = None,
     read_only: bool = False,
 ) -> Starlette:
-    """The platform as an ASGI application; whoever opened the store closes it.
+    """The platform as an ASGI application. The caller, who opened the store, must close it.
 
     Without `fetch` it has no route for pages. Without `convert` it takes text and markdown alone. Without `llm` it
     answers and derives by rule. With `read_only` the model stores nothing that is still to be extracted.
@@ -167,7 +167,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed_to_store(request: Request, error: Exception) -> Response:
-    """A full disk is told as such, of the database or of a file that is uploaded; the rest fails as everything does."""
+    """Reports a full disk as such, for the database and for a file that is uploaded. Other errors pass."""
     full = errno.ENOSPC in error.args[:1] or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
     if not full:
         raise error
@@ -180,7 +180,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    # Nobody is there to read it; without an answer the server would log a failure of ours.
+    # The client has left. Without any answer the server would log a failure of ours.
     return Response(status_code=400)
 
 

@@ -1,4 +1,4 @@
-"""Copies of the brain file that can be put back: made while it is in use, and looked through before they count."""
+"""Backups of the brain file: made while it is in use, and checked before they count."""
 
 import os
 import shutil
@@ -69,7 +69,7 @@ def back_up(data_dir: Path, target: Path, secrets: Mapping[str, bytes] | None = 
 
 
 def restore(data_dir: Path, source: Path) -> Copied:
-    """Put a backup in the place of the brain file. What was there is kept beside it.
+    """Put a backup in the place of the brain file. The old file is kept beside it.
 
     Raises: BackupFailed: it cannot be used, or the directory is in use; then nothing was changed.
     """
@@ -104,7 +104,7 @@ def restore(data_dir: Path, source: Path) -> Copied:
 
 
 def back_up_daily(data_dir: Path, directory: Path, keep: int) -> Path | None:
-    """Today's backup, unless it was made already, and no more than so many of those before.
+    """Make today's backup, unless it exists, and keep only so many of the earlier ones.
 
     Raises: BackupFailed.
     """
@@ -130,12 +130,12 @@ def daily_backups(directory: Path) -> list[Path]:
 
 
 def kept_aside(data_dir: Path) -> list[Path]:
-    """The files of a directory that restored backups took the place of."""
+    """The old files of a directory that restored backups have replaced."""
     return sorted(file for file in data_dir.glob(f"{FILE_NAME}.before-*") if not file.name.endswith(BESIDE))
 
 
 def _copy(source: Path, target: Path, *, in_use: bool) -> None:
-    """By SQLite itself, in one view of the file, and into one file."""
+    """Copies with SQLite's own function, in one view of the file, and into one file."""
     _remove(target)
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with (
@@ -149,7 +149,7 @@ def _copy(source: Path, target: Path, *, in_use: bool) -> None:
 
 
 def _name(part: Path, target: Path) -> None:
-    """Give a finished file its name. A link replaces nothing that came there meanwhile; not every disk has links."""
+    """Give a finished file its name. A link, which not every disk has, replaces no file that came there meanwhile."""
     try:
         os.link(part, target)
     except FileExistsError:
@@ -159,7 +159,7 @@ def _name(part: Path, target: Path) -> None:
 
 
 def _inspect(file: Path) -> Copied:
-    """What is in a file that could take the place of a brain file.
+    """The contents of a file that could take the place of a brain file.
 
     Raises: BackupFailed.
     """
@@ -176,7 +176,7 @@ def _inspect(file: Path) -> Copied:
 
 
 def _require_unused(file: Path) -> None:
-    """That nobody has it open who does not take our lock: an older version, or another program.
+    """Check that no program without our lock has the file open, such as an older version.
 
     Raises: BackupFailed.
     """
@@ -187,12 +187,12 @@ def _require_unused(file: Path) -> None:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("ROLLBACK")
-            # What its log holds goes into the file, so that it is kept as one.
+            # The contents of its log go into the file, so that one file holds everything.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except sqlite3.Error as error:
         if kind_of(error) == "locked":
             raise _in_use(file.parent) from None
-        # It may be damaged: then that is why it is replaced.
+        # The old file may be damaged, which may be the reason to replace it.
 
 
 def _in_use(data_dir: Path) -> BackupFailed:
@@ -200,7 +200,7 @@ def _in_use(data_dir: Path) -> BackupFailed:
 
 
 def _put_aside(file: Path) -> tuple[Path, ...]:
-    """Give the file and what is beside it other names. Until another takes its place, the file keeps its own too."""
+    """Give the file and those beside it other names. Until another takes its place, the file keeps its name too."""
     if not file.exists():
         return ()
     aside = file.with_name(f"{file.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}")
@@ -231,7 +231,7 @@ def _take_secrets(copy: sqlite3.Connection) -> dict[str, bytes]:
 
 
 def _forget_parts(directory: Path) -> None:
-    """Remove what is left of processes that were ended half way. What is being written at the moment is new."""
+    """Remove files that killed processes have left. Files that are being written now are newer, and stay."""
     for part in directory.glob(f"{_DAILY}.part*"):
         with suppress(OSError):
             if datetime.now(UTC).timestamp() - part.stat().st_mtime > 3600:
@@ -245,7 +245,7 @@ def _remove(file: Path) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """A name is on the disk when its directory is."""
+    """Write the directory to the disk, because only then a new name is safe."""
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""Brains: the rows, whose they are, and finding one by id or slug."""
+"""Brains: their rows, their owners, and finding one by id or slug."""
 
 import secrets
 import sqlite3
@@ -11,7 +11,7 @@ from contract.platform.wire import JsonObject, now
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request is made for. Without an owner it is for the one tenant there is, who sees every brain."""
+    """The caller for whom a request is made. Without an owner it is the only tenant, who sees every brain."""
 
     owner: str | None = None
     org: str | None = None
@@ -49,7 +49,7 @@ class Brain:
         return self.org == caller.org and (self.visibility == "tenant" or self.owner == caller.owner)
 
     def nearness(self, caller: Caller) -> tuple[bool, bool]:
-        """Which of two brains with one slug a caller means: their own, then one of their organization."""
+        """The order of brains with the same slug: the caller's own first, then one of their organization."""
         return self.owner == caller.owner, self.org == caller.org
 
 
@@ -98,11 +98,11 @@ def chunk_count(connection: sqlite3.Connection, brain: Brain) -> int:
 
 
 def create(connection: sqlite3.Connection, name: str, slug: str, visibility: str, caller: Caller = ANYBODY) -> Brain:
-    # What the caller does not see takes no name from them: a conflict would tell that it is there.
+    # A brain that the caller may not see does not block a name, because a conflict would reveal it.
     if _known_as(connection, slug, caller):
         raise Refused("conflict", f"brain already exists: {slug}")
     moment = now()
-    # Ids are random: a brain made again under an old slug is another brain.
+    # Ids are random, because a brain that is made again with an old slug is another brain.
     brain_id = f"brn_{secrets.token_hex(12)}"
     connection.execute(
         "INSERT INTO brains (id, slug, name, visibility, created_at, updated_at, owner, org) "

@@ -1,4 +1,4 @@
-"""The log of changes: what happened to documents, for whoever listens in any process that shares the file."""
+"""The log of changes of documents, for listeners in every process that shares the file."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from contract.platform.brains import Brain, missing
 from contract.platform.database import Database
 from contract.platform.wire import JsonObject, now
 
-# Of all brains together. Who listens so slowly that more has happened since has to begin again.
+# For all brains together. A listener that falls further behind has to begin again.
 KEPT: Final = 10_000
 READ_AT_ONCE: Final = 500
 REASON_LIMIT: Final = 512
@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["created", "updated", "deleted", "renamed"]
 
 
 class Behind(Exception):
-    """Some of what happened since is not in the log any more."""
+    """Some changes since then are no longer in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Changes:
             return latest(connection)
 
     def after(self, brain: Brain, n: int) -> tuple[list[Change], int]:
-        """What happened in a brain since, the oldest first, and up to which number that is all.
+        """The changes in a brain since a number, the oldest first, and the number up to which they are complete.
 
         Raises: Refused, when the brain is gone; Behind.
         """
@@ -69,7 +69,7 @@ def latest(connection: sqlite3.Connection) -> int:
 
 
 def note(connection: sqlite3.Connection, brain: int, kind: Kind, path: str, old_path: str | None = None) -> None:
-    """Write a change down, in the transaction that makes it."""
+    """Record a change, in the transaction that makes it."""
     number = connection.execute(
         "INSERT INTO changes (brain, kind, path, old_path, at) VALUES (?, ?, ?, ?, ?)",
         (brain, kind, path, old_path, now()),
@@ -79,5 +79,5 @@ def note(connection: sqlite3.Connection, brain: int, kind: Kind, path: str, old_
 
 
 def explain(connection: sqlite3.Connection, since: int, reason: str) -> None:
-    """Say why everything happened that this transaction has done since a number."""
+    """Record the reason for all changes of this transaction since a number."""
     connection.execute("UPDATE changes SET reason = ? WHERE n > ?", (reason[:REASON_LIMIT], since))

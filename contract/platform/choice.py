@@ -1,4 +1,4 @@
-"""What of the notes that were found is told: sentences where they are enough, else a list, code, or the whole note."""
+"""Chooses quotes from the notes that were found: sentences if they are enough, else a list, code, or a whole note."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -18,26 +18,26 @@ from contract.platform.search import Found, Hit
 # second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
 # is a single sentence, or if more than one thing is asked.
 WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
-# A note that has no word of what the question is about is told if its meaning is as near as the first, and nearer than
-# that of every other note by the second: where several are about as near, none is meant (chosen with `bench/meaning`).
+# A note without any word of the subject is quoted if its meaning is as near as the first, and nearer than that of every
+# other note by the second: if several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.5, 0.3
-# Where nothing can be told as the answer, the nearest note is, and is called no more than that: if its meaning is as
-# near as the first, and nearer than that of every other note by the second (chosen with `bench/meaning`).
+# If there is no answer, the nearest note is quoted as the nearest one: if its meaning is as near as the first, and
+# nearer than that of every other note by the second (chosen with `bench/meaning`).
 NEAREST, AHEAD = 0.3, 0.2
-# Words that a question asks with, and that say little of what it is about, in some languages.
+# Words that a question asks with, and that say little about its subject, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
 )
-# So many chunks are looked at, each worth at least a share of the best one.
+# How many chunks are looked at, each with at least a share of the best score.
 CHUNKS, NEAR = 6, 0.4
-# An answer quotes at most this many sentences, each worth at least a share of the best one.
+# How many sentences an answer quotes at most, each with at least a share of the best score.
 SENTENCES, WORTHWHILE = 3, 0.34
 LONGEST_SENTENCE: Final = 400
-# What is told whole is no longer than this; what has matched by its title or its meaning alone, than that.
+# The longest text that is quoted whole, and the longest one that has matched only by its title or its meaning.
 LONGEST_WHOLE, SHORT_NOTE = 1600, 700
-# What a word of the headings counts, beside one of the sentence itself; and a sentence that has a time for "when".
+# The weight of a word in a heading, beside one in the sentence; and of a time in a sentence, for "when".
 OF_HEADINGS, FIT = 0.5, 0.3
-# Parts of a note that cover so much of what the best one covers are told together.
+# Parts of a note that cover this share of what the best part covers are quoted together.
 ALIKE: Final = 0.95
 TITLE_SHARE, WANTED_SHARE = 0.4, 0.3
 SAME_WORDS, SAME_OPENING = 0.4, 3
@@ -71,7 +71,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A passage, and the terms in it and above it."""
+    """A passage, and the terms in it and in its headings."""
 
     hit: Hit
     passage: Passage
@@ -81,7 +81,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What one note says to the question."""
+    """The quotes of one note for the question."""
 
     hit: Hit
     quotes: list[Quote]
@@ -101,7 +101,7 @@ class Note:
 
 
 def choose(found: Found, question: Question | None = None) -> list[Quote]:
-    """The pieces of an answer, in order; none where nothing that was found is worth telling."""
+    """The pieces of an answer, in order; none if no hit is good enough."""
     if not found.hits or found.hits[0].score < WEAK:
         return []
     reader = Reader(found.terms, question or Question.read(""), _meant(found.hits, MEANT, STANDS_OUT))
@@ -114,7 +114,7 @@ def choose(found: Found, question: Question | None = None) -> list[Quote]:
 
 
 def nearest(found: Found, question: Question | None = None) -> list[Quote]:
-    """What the note says whose meaning is nearest to a question that nothing answers; none where no note is near."""
+    """Quotes of the note that is nearest in meaning to a question without an answer; none if no note is near."""
     meant = _meant(found.hits, NEAREST, AHEAD)
     hits = [hit for hit in found.hits if hit.document_id == meant]
     if not hits:
@@ -123,7 +123,7 @@ def nearest(found: Found, question: Question | None = None) -> list[Quote]:
 
 
 def _meant(hits: Sequence[Hit], least: float, ahead: float) -> str | None:
-    """The document that is meant, whatever its words, where one is nearer than all others by so much."""
+    """The document that is meant, whatever its words, if one is nearer than all others by so much."""
     near: dict[str, float] = {}
     for hit in hits:
         near[hit.document_id] = max(near.get(hit.document_id, 0.0), hit.semantic or 0.0)
@@ -162,12 +162,12 @@ class Reader:
         return Draft(note.best, quotes, keys, rank) if quotes else None
 
     def quotes(self, note: Note) -> list[Quote]:
-        """What a note says, whether or not it is on the subject; nothing where it cannot have what is asked for."""
+        """The quotes of a note, on the subject or not; none if it cannot have the kind of thing that is asked for."""
         self._read(note)
         return self._told(note)[0] if note.parts and not self._lacks_address(note) else []
 
     def others(self, lead: Draft, drafts: Sequence[Draft]) -> Iterator[Quote]:
-        """What other notes add, where the question asks for more than one thing."""
+        """Quotes of other notes, if the question asks for more than one thing."""
         covered, room = lead.keys, SENTENCES - len(lead.quotes)
         for draft in drafts if self._question.is_several and self._question.wanted is None else ():
             gain = self._weigh(draft.keys - covered)
@@ -176,7 +176,7 @@ class Reader:
                 covered, room = covered | draft.keys, room - len(draft.quotes)
 
     def _read(self, note: Note) -> None:
-        # A title that is only the first line is no more than a line.
+        # A title that is only the first line counts as a line.
         if not any(hit.text.startswith(hit.title) for hit in note.hits):
             note.title = self._covered(note.best.title) | self._compounds(note.best.title)
         for hit in note.hits:
@@ -188,7 +188,8 @@ class Reader:
                 note.units += self._units(hit, passage, above)
 
     def _units(self, hit: Hit, passage: Passage, above: frozenset[str]) -> list[Unit]:
-        # Code is told whole, and so is what a line introduces that answers by itself; but for the head of a table.
+        # Code is quoted whole. So is text after a line that answers by itself and introduces it, except the head of a
+        # table.
         spans = [(passage.start, passage.end)] if passage.kind == "code" else list(passage.units)
         spans += [passage.lead] if passage.lead and passage.kind == "list" else []
         texts = [" ".join(hit.text[slice(*span)].split()) for span in spans]
@@ -202,18 +203,19 @@ class Reader:
         return made
 
     def _is_on_the_subject(self, note: Note) -> bool:
-        """Whether a note has to do with what is asked, and not only with how it is asked."""
+        """Whether a note is about the subject of the question, and not only about the words that it asks with."""
         if self._lacks_address(note):
             return False
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
-        # If some of the words are there, those that are not there count: then it is likely about something else. Grams
-        # are no words: of a question in other characters, some are in many notes.
+        # If only some of the words are there, the note is probably about something else. Grams are not words: some
+        # grams
+        # of a question in other scripts are in many notes.
         is_meant = note.best.document_id == self._meant and not keys & self._subject - self._grams
         if note.best.score >= STRONG or is_meant or not self._subject:
             return True
         share = IN_THE_TITLE if len(note.units) == 1 or note.title & self._subject else ON_THE_SUBJECT
         if self._question.is_several and keys & self._subject:
-            # Of several things that are asked, a note may know one, and the word for it may be one that questions have.
+            # If a question asks for several things, a note may know one of them, by a word that questions ask with.
             return any(self._has_share(keys, wanted, IN_THE_TITLE) for wanted in (self._subject, self._keys))
         return self._has_share(keys, self._subject, share)
 
@@ -224,7 +226,7 @@ class Reader:
         return self._weigh(keys & wanted) >= share * self._weigh(wanted)
 
     def _is_wanted(self, note: Note) -> bool:
-        """Whether a note has what the question asks for by its kind."""
+        """Whether a note has the kind of thing that the question asks for."""
         kinds = {part.passage.kind for part in note.parts}
         if self._question.wanted == "whole":
             return bool(kinds & {"list", "code"}) or HOW_TO.search(note.best.title) is not None
@@ -242,10 +244,10 @@ class Reader:
         return self._sentences(note, unit)
 
     def _wanted_kinds(self, unit: Unit | None) -> set[str]:
-        """What the question asks for by its kind, beside the best sentence or item."""
+        """The kind of thing that the question asks for, beside the best sentence or item."""
         if self._question.wanted == "code":
             return {"code"}
-        # Some of a kind are a list, unless the question names the one item that it means.
+        # A question for some of a kind gets a list, unless it names the item that it means.
         is_list = self._question.is_plural and (unit is None or not (unit.own - unit.about) & self._subject)
         return {"list", "table"} if is_list or self._question.wanted == "list" else set()
 
@@ -304,18 +306,18 @@ class Reader:
         return frozenset(key for one, two in pairwise(said) if (key := words.stem_of(one + two)) in self._keys)
 
     def _weigh(self, keys: Iterable[str]) -> float:
-        # fsum() comes to the same in any order, and a set has none.
+        # fsum() gives the same sum in any order, and a set has no order.
         return fsum(self._weights[key] for key in keys)
 
 
 def _quote_of(unit: Unit) -> Quote:
-    """A unit as it is told: a line that introduces something, with what it introduces."""
+    """A unit as it is quoted: a line that introduces something, with the text after it."""
     is_lead = unit.span == unit.passage.lead
     return _quoted(unit.hit, unit.passage, (unit.passage.start, unit.passage.end) if is_lead else unit.span)
 
 
 def _quoted(hit: Hit, passage: Passage, span: Span) -> Quote:
-    """Prose in one line, and all else in the lines it has."""
+    """Prose on one line, and all other text in its own lines."""
     if passage.kind == "prose" or span in passage.units:
         text = _cut(hit.text[slice(*span)], LONGEST_SENTENCE if span in passage.units else LONGEST_WHOLE)
         return Quote(hit, text, " ".join(text.split()))
@@ -333,7 +335,7 @@ def _opening(passage: Passage, room: int) -> Span:
 
 
 def _body(hit: Hit) -> Iterator[Quote]:
-    """A chunk without the heading it begins with: that is the note's title."""
+    """A chunk without the heading at its beginning, which is the note's title."""
     found = passages(hit.text)
     if all(passage.kind == "prose" for passage in found):
         yield from (_quoted(hit, passage, (passage.start, passage.end)) for passage in found)
@@ -347,7 +349,7 @@ def _body(hit: Hit) -> Iterator[Quote]:
 
 
 def _cut(text: str, length: int) -> str:
-    """No more than so many characters, and no word in halves where that can be helped."""
+    """At most so many characters, if possible without cutting a word."""
     text = text.strip()
     if len(text) <= length:
         return text
@@ -357,7 +359,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _newest(lead: Draft, drafts: Sequence[Draft]) -> Draft:
-    """The last word on what the best note speaks of."""
+    """The newest note about the subject of the best note."""
     for draft in drafts:
         if lead.keys <= draft.keys and _is_newer(draft.hit, lead.hit) and _speak_of_the_same(draft, lead):
             lead = draft
@@ -365,7 +367,7 @@ def _newest(lead: Draft, drafts: Sequence[Draft]) -> Draft:
 
 
 def _is_newer(one: Hit, other: Hit) -> bool:
-    """By the dates that they bear, where both do, and else by when they were written."""
+    """Compares the dates in names or titles if both have one, else the times of writing."""
     dates: list[list[str]] = [DATED.findall(f"{hit.path} {hit.title}") for hit in (one, other)]
     if dates[0] and dates[1] and max(dates[0]) != max(dates[1]):
         return max(dates[0]) > max(dates[1])

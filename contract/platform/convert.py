@@ -1,7 +1,7 @@
 """Bytes of a file or page as markdown text: which kind they are, and how plain text is read.
 
-What needs a parser is read by a function that the platform is given: a parser may take forever, and how it is kept
-within limits is for whoever runs the platform.
+The operator of the platform gives it a function for documents that need a parser, because a parser may take for ever,
+and the operator must limit it.
 """
 
 import codecs
@@ -34,7 +34,7 @@ KIND_BY_EXTENSION: Final[dict[str, Kind]] = {
     "htm": "html",
 }
 
-# Linear to decode, which not all are that Python knows: punycode takes hours for a few megabytes.
+# Charsets that can be decoded in linear time. Not all that Python knows can: punycode takes hours for a few megabytes.
 CHARSETS: Final = frozenset(
     {
         *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "gb18030", "big5", "euc_jp", "shift_jis"),

@@ -17,7 +17,7 @@ from contract.platform.meaning.embedder import Embedder
 from contract.platform.quota import Quota
 
 BUSY_SECONDS: Final = 10.0
-# On top of SQLite's own waiting: a large ingest elsewhere may hold the write lock for longer than that.
+# In addition to SQLite's own waiting, because a large ingest in another process may hold the write lock for longer.
 BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
 SCHEMA_VERSION: Final = 5
@@ -55,7 +55,7 @@ class Database:
         self._quota = quota
         self.health = Health(file)
         self.embedder = embedder
-        # Called after each transaction: whoever has work to do then sets it.
+        # Called after each transaction. Code that has work to do then sets it.
         self.written: Callable[[], None] = lambda: None
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
@@ -81,7 +81,7 @@ class Database:
         database = cls(file, embedder, quota)
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Before the file is looked at: nobody may put another in its place from here on.
+            # Before the file is opened, so that from now on nobody can put another in its place.
             database._hold = hold(data_dir)
             _make(file)
             database._prepare(complete)
@@ -98,10 +98,10 @@ class Database:
 
     def _prepare(self, complete: Callable[[sqlite3.Connection, int], None]) -> None:
         with closing(self._connect()) as connection:
-            # Everybody waits for a migration: vectors of what it indexes are made later.
+            # All processes wait for a migration, so vectors of the chunks that it indexes are made later.
             connection.embedder = None
             _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-            # A table that is made anew is dropped once, and what refers to it must not go with it.
+            # A table that is made anew is dropped once, and rows that refer to it must not be deleted with it.
             connection.execute("PRAGMA foreign_keys = OFF")
             _migrate(connection, complete)
             if (quota := self._quota) is not None:
@@ -118,7 +118,7 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One consistent view of the file."""
         with self._lent() as connection:
-            # A deferred BEGIN reads nothing yet; the view is taken by the first statement, which is the one to repeat.
+            # A deferred BEGIN reads nothing yet. The first statement takes the view, so that is the one to repeat.
             connection.execute("BEGIN")
             _patiently(lambda: connection.execute("SELECT n FROM brains LIMIT 1").fetchone())
             yield connection
@@ -221,7 +221,7 @@ def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connect
         _execute(connection, "meaning.sql")
     if version < SCHEMA_VERSION:
         complete(connection, version)
-    # It changes nothing of what was there before, so that a file with it is of no other version.
+    # It changes no existing table, so a file with it does not need another version.
     _execute(connection, "work.sql")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")

@@ -35,7 +35,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A draft with all that can be worked out before the write lock is taken, which is everyone's."""
+    """A draft with everything that can be computed before the write lock is taken, for which all writers wait."""
 
     draft: Draft
     title: str
@@ -98,7 +98,7 @@ def prepare(draft: Draft, embedder: Embedder | None = None) -> Prepared:
 
 
 def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared) -> sqlite3.Row:
-    """Create or replace a document. What was known of its origin stays: it is still that file, edited."""
+    """Create or replace a document. Its origin stays, because it is still the same file, edited."""
     prepared = prepare(given, embedder_of(connection)) if isinstance(given, Draft) else given
     draft, moment = prepared.draft, now()
     before = find(connection, brain, draft.path)
@@ -137,7 +137,7 @@ def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared)
 
 
 def _check_quota(connection: sqlite3.Connection, brain: Brain, draft: Draft, before: sqlite3.Row | None) -> None:
-    """A brain that holds too much may still be made smaller, and what tidies it up may write its overview."""
+    """Checks the quota. A brain over it may still be made smaller, and consolidation may write its overview."""
     quota = quota_of(connection)
     is_more = before is None or len(draft.content) > before["byte_size"]
     if quota is not None and is_more and draft.source != "compile":
@@ -145,7 +145,7 @@ def _check_quota(connection: sqlite3.Connection, brain: Brain, draft: Draft, bef
 
 
 def read_endings(connection: sqlite3.Connection) -> None:
-    """Index anew what says that it expires, or that it is dead: files of before do not know."""
+    """Index documents anew that expire or are dead, because older files do not know that."""
     rows = connection.execute(
         """
         SELECT documents.*, content FROM documents JOIN bodies ON document = n
@@ -188,7 +188,7 @@ def _take_out(connection: sqlite3.Connection, brain: Brain, row: sqlite3.Row) ->
 
 
 def move(connection: sqlite3.Connection, brain: Brain, path: str, to: str) -> None:
-    """Rename a document. One that is in the way is replaced, as by a file system."""
+    """Rename a document. One at the new path is replaced, as in a file system."""
     row = require(connection, brain, path)
     if path == to:
         return

@@ -1,4 +1,4 @@
-"""Memorable sentences, found by rule, kept as notes whose names come from what they say."""
+"""Finds sentences worth keeping, by rule, and keeps them as notes with names from their text."""
 
 import re
 import sqlite3
@@ -14,11 +14,11 @@ from contract.platform.wire import Scalar
 
 SHORTEST, LONGEST = 3, 60
 LONGEST_CHARACTERS: Final = 600
-# What has no form of its own is kept only where people talk: not of long texts that were pasted.
+# Statements without a typical form are kept only from messages that people write, not from long texts that they paste.
 PLAIN_SHORTEST, PLAIN_LONGEST, PLAIN_TEXT, PLAIN_FACTS = 3, 40, 2000, 12
 MOST_FACTS: Final = 200
 
-# Kinds of sentence worth keeping, by how people put them. The first that fits names the kind.
+# Kinds of sentences worth keeping, by their usual forms. The first that fits names the kind.
 PATTERNS: Final = {
     "reminder": r"\b(?:remember|note|keep in mind|don'?t forget|do not forget|bear in mind)\b(?:,| that| to|:)",
     "decision": r"\b(?:we|i|the team|they)(?:'ve| have|'ll| will)? (?:decided|agreed|chose|chosen|settled)\b"
@@ -77,9 +77,9 @@ PATTERNS: Final = {
     r"changed)\b",
 }
 KINDS: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in PATTERNS.items()}
-# What is told by none of these forms, but has a number, a name or an address, or says "my" in another language.
+# Sentences in none of these forms that have a number, a name or an address, or say "my" in another language.
 PLAIN: Final = "fact"
-# What "my" and "have" say nothing lasting of.
+# Words after "my" and "have" that say nothing lasting.
 PASSING: Final = re.compile(
     r"\b(?:my|our) (?:next |other |main |only )?(?:question|problem|issue|point|guess|bad|code|request|task)s? (?:is|"
     r"are|was)\b"
@@ -87,7 +87,7 @@ PASSING: Final = re.compile(
     re.IGNORECASE,
 )
 
-# How a transcript says who is speaking: `user: …`, `**User:** …`, `## user`, `[user] …`.
+# How a transcript names the speaker: `user: …`, `**User:** …`, `## user`, `[user] …`.
 SPEAKER: Final = re.compile(
     r"^[ \t#>*_\[-]*(user|human|assistant|system|tool)\b[ \t]*(?:[*_\]]+[ \t]*)?(?:[:>-]+|$)[*_]*",
     re.IGNORECASE | re.MULTILINE,
@@ -100,19 +100,19 @@ class Fact:
     sentence: str
 
     def path(self, tree: str) -> str:
-        """Where it is kept: in the tree of what it was found in, so that nobody sees it who may not see that."""
+        """The path for a fact: in the tree of its source, so that only people who may see the source see the fact."""
         return f"{tree or 'memory/global/'}extracted-{names.digest(sameness(self.sentence))[:12]}.md"
 
 
 def sameness(sentence: str) -> str:
-    """Sentences that differ in case, spacing or punctuation only say the same."""
+    """A form in which sentences are equal that differ only in case, spacing or punctuation."""
     return " ".join(words.folded(word) for word, _, _ in words.spans(sentence)) or " ".join(sentence.split())
 
 
 def facts(text: str, *, with_plain: bool = True) -> Iterator[Fact]:
-    """What a text states that may matter later, each sentence by itself, in order.
+    """The facts of a text that may matter later, sentence by sentence, in order.
 
-    Where a model reads the text, too, what is told in no form of its own is left to it.
+    If a model reads the text too, sentences without a typical form are left to it.
     """
     plain = PLAIN_FACTS if with_plain and len(text) <= PLAIN_TEXT else 0
     return islice(_facts(text, plain), MOST_FACTS)
@@ -137,7 +137,7 @@ def _is_plain_fact(sentence: str) -> bool:
 
 
 def said_by_users(transcript: str) -> str:
-    """The parts of a transcript that users said; all of it, when it does not say who speaks."""
+    """The parts of a transcript that users said; all of it if it names no speakers."""
     spoken: list[str] = []
     begun, is_user, says_who = 0, False, False
     for turn in SPEAKER.finditer(transcript):

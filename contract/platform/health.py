@@ -1,4 +1,4 @@
-"""How the file is: what was met while it was used, and what a short look at it finds."""
+"""The state of the file: errors that occurred while it was used, and the result of a short check."""
 
 import logging
 import os
@@ -16,16 +16,16 @@ FULL: Final = "the disk is full"
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # Less than a few notes need.
 _LEAST_FREE: Final = 8 * 1024 * 1024
-# A disk that was full may be so no longer; who writes next will notice if it is.
+# A disk that was full may have room again. If not, the next write will notice.
 _FULL_SECONDS: Final = 60.0
-# A look reads the whole file, for so long at most, and no more often than that.
+# How long a check, which reads the whole file, may take, and how often it is made at most.
 _LOOK_SECONDS: Final = 1.0
 _EVERY_SECONDS: Final = 300.0
 _STEPS: Final = 10_000
 
 
 class Health:
-    """Of one file. Errors are noted by whoever meets them."""
+    """The state of one file. Code that gets an error notes it here."""
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._clock = file, clock
@@ -71,7 +71,7 @@ def damage(file: Path, *, seconds: float | None = None) -> str | None:
 
 
 def _free(file: Path) -> float:
-    """How much room there is for us; endless where nobody can say."""
+    """How much room there is on the disk; infinite if that is not known."""
     try:
         disk = os.statvfs(file.parent)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""Who uses a data directory: those who serve it share a lock, and who replaces the file wants it alone.
+"""Locks a data directory: processes that serve it share the lock, and one that replaces the file needs it alone.
 
 The system lets go of the lock when a process ends, however it ends.
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 
 LOCK_NAME: Final = "brains.lock"
-# So long those who want to serve wait for somebody who replaces the file.
+# How long a process that wants to serve waits for one that replaces the file.
 _PATIENCE_SECONDS: Final = 10.0
 _UNSUPPORTED: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 class InUse(Exception):
-    """Somebody else has the directory."""
+    """Another process uses the directory."""
 
 
 class Hold:
@@ -33,10 +33,10 @@ class Hold:
 
 
 def hold(data_dir: Path, *, alone: bool = False) -> Hold:
-    """Take the lock of a directory: with others who serve it, or alone, which is not waited for.
+    """Take the lock of a directory: shared with others that serve it, or alone, without waiting.
 
     Raises:
-        InUse: somebody has it who does not go together with that.
+        InUse: another process holds it in a way that excludes this.
         OSError: the directory cannot be used.
     """
     handle = os.open(data_dir / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
@@ -58,6 +58,6 @@ def _lock(handle: int, *, alone: bool) -> bool:
     try:
         fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError as error:
-        # Where the file system has no locks, only SQLite's own are left.
+        # If the file system has no such locks, only SQLite's own remain.
         return error.errno in _UNSUPPORTED
     return True

@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the index keeps of a document: nothing but when it expires, if it is dead."""
+    """The index entry of a document; for a dead one, only its expiry."""
 
     expires: int | None
     entries: Sequence[Entry]
@@ -62,7 +62,7 @@ class Made:
 def make(
     path: str, title: str, metadata: Mapping[str, Scalar], text: str, embedder: Embedder | None = None
 ) -> Made | None:
-    """None for what search does not cover. Without an embedder there are no vectors, for the time being."""
+    """None for a document that search does not cover. Without an embedder, vectors are made later."""
     if not names.is_indexed(path):
         return None
     note = markdown.read(text)
@@ -84,14 +84,14 @@ def _embed(entries: Sequence[Entry], embedder: Embedder | None) -> tuple[Model |
     try:
         for at in range(0, len(texts), EMBEDDED_AT_ONCE):
             made += vectors.encoded(embedder.embed(texts[at : at + EMBEDDED_AT_ONCE]))
-    except Exception:  # whatever is wrong with the model, a note is stored, and found by its words
+    except Exception:  # with any failure of the model, the note is stored, and found by its words
         log.exception("no vectors could be made of a document")
         return None, ()
     return Model(embedder.name, embedder.dimensions), made
 
 
 def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, made: Made | None) -> None:
-    """Index the document anew; one that search does not cover, or that is dead, is only taken out."""
+    """Index the document anew. If search does not cover it, or it is dead, it is only removed from the index."""
     remove(connection, brain, document["n"])
     if made is None:
         return
@@ -115,7 +115,7 @@ def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, m
 
 
 def _heading(title: str, piece: str) -> str:
-    """The title, unless it is just the line the piece begins with: a line is no headline, and does not count twice."""
+    """The title, unless it is only the first line of the piece, which must not count twice."""
     return "" if piece.startswith(title) else title
 
 

@@ -1,4 +1,4 @@
-"""Files and pages as documents: the injected fetch, and where what was ingested is kept."""
+"""Files and pages as documents: the injected fetch, and the paths of ingested documents."""
 
 import hashlib
 import sqlite3
@@ -19,7 +19,7 @@ from contract.platform.wire import JsonObject, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a URL led to."""
+    """The page that a URL led to."""
 
     url: str
     content_type: str
@@ -39,7 +39,7 @@ Fetch: TypeAlias = Callable[[str], Awaitable[Page]]
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The bytes to ingest, and what they were called."""
+    """The bytes to ingest, and their name."""
 
     name: str
     content_type: str
@@ -66,7 +66,7 @@ class Intake:
         self._database = database
 
     def known(self, brain: Brain, original: Original) -> JsonObject | None:
-        """The answer for bytes that were ingested before, whatever they were called then."""
+        """The answer for bytes that were ingested before, under any name."""
         with self._database.reading() as connection:
             return _known(connection, brain, original)
 

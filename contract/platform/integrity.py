@@ -1,4 +1,4 @@
-"""Whether the brain file can be used: what is wrong with it, and what to do then."""
+"""Whether the brain file can be used; if not, what is wrong and what to do."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ class Trouble:
 
 
 def check_database(data_dir: Path, *, thorough: bool = False, patience: float = 1.0) -> Trouble | None:
-    """What is wrong with the brain file of a directory; None if it can be used, or can be made.
+    """What is wrong with the brain file of a directory; None if it can be used, or can be created.
 
     It reads, and sees whether it could write. `thorough` reads every page and does write, so it takes as long as the
     file is large. `patience` is how many seconds it waits for a lock.
@@ -88,13 +88,13 @@ def connect(file: Path, patience: float = 1.0, *, writes: bool = False) -> sqlit
     """A connection to a file that is there. One that only reads leaves nothing beside the file."""
     mode = "rw" if writes else "ro"
     if not writes and not file.with_name(f"{file.name}-wal").exists():
-        # It was closed: SQLite need not look for anybody else.
+        # The file was closed properly, so SQLite need not look for other users of it.
         mode += "&immutable=1"
     return sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True, timeout=patience, isolation_level=None)
 
 
 def was_left_open(data_dir: Path) -> bool:
-    """Whether those who used the file last did not close it, and nobody uses it now."""
+    """Whether the last users of the file did not close it, and nobody uses it now."""
     log = data_dir / f"{FILE_NAME}-wal"
     try:
         if not log.exists() or not log.stat().st_size:

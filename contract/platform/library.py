@@ -31,11 +31,11 @@ class Library:
         self._database = database
 
     def create(self, brain: Brain, draft: Draft, for_model: ForModel | None = None) -> JsonObject:
-        """Store a new document, and what a transcript says; a model is to look at that too, where there is one.
+        """Store a new document, and the facts of a transcript. If there is a model, it will read the transcript too.
 
         Raises: Refused, when the path is taken.
         """
-        # A transcript may be long, and the write lock is everyone's.
+        # A transcript may be long, and all writers wait for the write lock.
         transcript = draft.content.decode() if draft.source == "extract" else ""
         facts = list(extract.facts(extract.said_by_users(transcript), with_plain=for_model is None))
         prepared = documents.prepare(draft, self._database.embedder)
@@ -67,7 +67,7 @@ class Library:
             documents.move(connection, brain, path, to)
 
     def batch(self, brain: Brain, operations: Sequence[Operation], reason: str | None = None) -> int:
-        """Apply all operations in order, or none of them; the reason is told to those who listen."""
+        """Apply all operations in order, or none of them. Listeners get the reason."""
         written = [_prepared(operation, self._database.embedder) for operation in operations]
         with self._database.writing() as connection:
             before = changes.latest(connection)

@@ -47,7 +47,7 @@ def _wants_json(request: Request) -> bool:
 
 
 async def _joined(frames: AsyncGenerator[JsonObject, None]) -> JsonObject:
-    """The events of an answer as one object: those of a kind in a list, and what `done` tells."""
+    """The events of an answer as one object: a list for each kind of event, and the fields of `done`."""
     told: dict[str, Any] = {"answer": "", "citations": [], "retrieved": []}
     async with aclosing(frames):
         async for frame in frames:

@@ -16,7 +16,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 SMALL_JSON: Final = 256 * KIB
 
-# An answer is lost when the connection closes on a client that is still sending, so some of the rest is let through.
+# If the connection closes while a client is still sending, the answer is lost. So some of the rest is read.
 DRAINED_BYTES: Final = 64 * MIB
 DRAIN_SECONDS: Final = 5.0
 

@@ -16,7 +16,7 @@ async def list_brains(request: Request) -> Response:
     platform = platform_of(request)
     caller = caller_of(request)
     found = await in_thread(platform.lookups, platform.store.brains, caller)
-    # Where callers are told apart, a gateway must know whether consolidating would mix what they may see.
+    # If callers are told apart, a gateway must know whether consolidating would mix notes with different readers.
     apart = {} if caller.owner is None else {"keeps_folders_apart": True}
     return JSONResponse({"items": [{**brain.record(), **apart} for brain in found]}, headers=NO_STORE)
 

@@ -32,7 +32,7 @@ LARGE: Final = 256 * 1024
 
 
 class Lookout:
-    """How far the log of changes is. Other processes write to it too, so that only looking tells: once for all."""
+    """The number of the last change in the log. It is read, as other processes write too, once for all listeners."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -41,7 +41,7 @@ class Lookout:
     async def latest(self, platform: "Platform") -> int:
         moment = time.monotonic()
         if moment >= self._due:
-            # Whoever asks meanwhile is told what was seen before, and asks again soon.
+            # A listener that asks meanwhile gets the last value, and asks again soon.
             self._due = moment + LOOK_SECONDS
             self._seen = await in_thread(platform.lookups, platform.store.changes.latest)
         return self._seen
@@ -63,7 +63,7 @@ class Platform:
     lookups: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(8))
     searches: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
     writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(4))
-    # A large document is indexed for seconds: one at a time, so that small writes come between two of them.
+    # Indexing a large document takes seconds. Only one at a time, so that small writes come between two of them.
     large_writes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     def writes_of(self, size: int) -> CapacityLimiter:
@@ -80,13 +80,13 @@ def platform_of(request: Request) -> Platform:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who the request is for, as the gateway in front says: it alone has the token of this platform."""
+    """The caller, named by the gateway in front, which is the only one that has the token of this platform."""
     owner, org = request.headers.get("x-brains-caller"), request.headers.get("x-brains-org")
     return Caller(owner, unquote(org) if org else None)
 
 
 def lent_key(request: Request) -> str | None:
-    """A key for the language model that the caller lends: for this call, and for the work that it sets off."""
+    """A key for the language model that the caller lends, for this call and for the work that it sets off."""
     key = request.headers.get("x-llm-api-key", "")
     if not 0 < len(key) <= KEY_LENGTH or not key.isascii() or not key.isprintable():
         return None
@@ -139,7 +139,7 @@ def in_brain(endpoint: BrainEndpoint) -> Endpoint:
         try:
             return await endpoint(request, brain)
         except sqlite3.Error:
-            # The brain may have been deleted meanwhile; then that is the answer, and not a failure.
+            # The brain may have been deleted meanwhile. Then the answer says so, and it is not a failure.
             await in_thread(platform.lookups, platform.store.brain, brain.id)
             raise
 

@@ -55,7 +55,7 @@ def _needs(name: str) -> str:
 
 
 def _paths(fields: Fields, name: str) -> list[str]:
-    """The documents to derive from: of one tree, because what is derived may be seen by whoever sees that.
+    """The documents to derive from. They are of one tree, because everybody who sees the tree may see the result.
 
     Raises: Refused.
     """
@@ -101,7 +101,7 @@ def _source(path: str, content: str) -> Source:
 
 
 async def _results(chat: Chat, name: str, sources: list[Source], paths: list[str], key: str | None) -> JsonObject:
-    """What came of it: a result for each document, or one for all.
+    """The results: one for each document, or one for all.
 
     Raises: Refused.
     """

@@ -1,6 +1,6 @@
-"""The change stream over HTTP: what happens in a brain, told while it happens.
+"""The change stream over HTTP: the changes in a brain, as they happen.
 
-Nobody keeps a queue for a listener: each reads on in the log of changes, at its own pace, from where it was.
+There is no queue for a listener: each reads the log of changes, at its own pace, from its own place.
 """
 
 import json
@@ -41,7 +41,7 @@ async def _frames(platform: Platform, brain: Brain, since: int) -> AsyncIterator
         try:
             changes, since = await in_thread(platform.lookups, platform.store.changes.after, brain, since)
         except (Behind, Refused):
-            # Too slow, or the brain is gone: who still wants to know begins again.
+            # The listener is too slow, or the brain is gone. The client may begin again.
             return
         for change in changes:
             yield _encoded(next(numbers), "change", change.record())

@@ -63,7 +63,7 @@ class Fields:
         return value
 
     def path(self, name: str) -> str:
-        # A leading slash is not part of the path, so it is let in on top of the limit.
+        # A leading slash is not part of the path, so it does not count against the limit.
         return names.path(self.text(name, 1, names.PATH_LIMIT + 1))
 
     def integer(self, name: str, least: int, most: int, default: int) -> int:

@@ -20,7 +20,7 @@ async def models(request: Request) -> Response:
 
 
 async def try_models(request: Request) -> Response:
-    """The same, after one tiny call of the language model: it may have worked long ago, or never."""
+    """The same, after one tiny call of the language model, because its last call may be long ago, or there was none."""
     await body.fields(request)
     chat = platform_of(request).chat
     if chat is not None:

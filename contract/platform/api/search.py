@@ -38,7 +38,7 @@ async def search_brain(request: Request, brain: Brain) -> Response:
 
 
 def folders_of(fields: Fields) -> Folders:
-    """Where to look. A scope is exactly one tree of the memory; `all` is no filter at all."""
+    """The folders to search. A scope is exactly one tree of the memory; `all` is no filter at all."""
     scope = fields.choice("scope", SCOPES, "all")
     tree = "" if scope == "all" else f"memory/{scope}/"
     inside = (fields.optional_text("path_prefix", 0, PATH_LIMIT + 1) or "").removeprefix("/")

@@ -19,7 +19,7 @@ from contract.platform.refusal import invalid
 from contract.platform.sessions import ROLES, Message
 
 MESSAGE_LIMIT: Final = 1_000_000
-# It is kept with every fact that is found in a message.
+# The actor is kept with every fact that is found in a message.
 ACTOR_LIMIT: Final = 512
 # A million characters are at most four million bytes, or twelve of escapes.
 MESSAGE_JSON_LIMIT: Final = 16 * MIB
@@ -56,7 +56,7 @@ def _message(fields: Fields) -> Message:
 
 
 def _metadata(fields: Fields) -> dict[str, object]:
-    """What a message says of itself: free, but for the two words that change what is done."""
+    """The metadata of a message: any fields, but two of them are checked because they have an effect."""
     metadata = fields.mapping("metadata")
     if not isinstance(metadata.get("skip_extract"), bool | None):
         raise invalid("metadata.skip_extract must be true or false")
@@ -108,7 +108,7 @@ async def recall(request: Request, brain: Brain) -> Response:
 
 
 async def recall_anywhere(request: Request, brain: Brain) -> Response:
-    """The same where clients name the session in the body, or none: some know no other route."""
+    """The same for clients that name the session in the body, or none, because some know no other route."""
     fields = await body.fields(request)
     session = fields.optional_text("session_id", 0, 256)
     return await _recalled(request, brain, fields, names.session_id(session) if session else None)

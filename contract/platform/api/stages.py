@@ -21,7 +21,7 @@ async def consolidate(request: Request, brain: Brain) -> Response:
         note = f"By rule alone, because {failure.message}."
         return JSONResponse({**by_rule, **counts, "note": note})
     if done:
-        # What the model changed is not in the overviews yet.
+        # The overviews do not have the changes of the model yet.
         await in_thread(platform.writes, platform.store.stages.compile, brain)
     return JSONResponse({**by_rule, **counts, "method": "model"})
 

@@ -1,1 +1,1 @@
-"""A language model by one setting: what it is asked, and what is made of its answers."""
+"""The language model: what it is asked, and how its answers are used."""
