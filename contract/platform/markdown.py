@@ -15,7 +15,7 @@ from contract.platform.names import TITLE_LIMIT
 # A chunk is closed once it has this many words, and nothing longer than the second number stays in one piece.
 FULL, LONGEST = 150, 250
 LONGEST_CHARACTERS: Final = 2400
-# A heading opens a new chunk only behind this much text, or outlines would shatter.
+# A heading begins a new chunk only after this much text, or outlines would fall into tiny pieces.
 BEFORE_HEADING: Final = 40
 
 # Longer front matter than this is text.
@@ -84,7 +84,7 @@ def _milliseconds(moment: str) -> int | None:
 
 
 def scalar(raw: str) -> str:
-    """A one-value field as YAML writes it; what is not understood is taken as it stands."""
+    """A field with one value, as YAML writes it. A value that is not understood is taken letter for letter."""
     text = " ".join(raw.split())
     if text.startswith('"') and text.endswith('"') and len(text) > 1:
         try:
@@ -160,7 +160,7 @@ def _cut(body: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _piece(window: str) -> int:
-    """How much of the window makes a piece of its own."""
+    """The length of the next piece within the window."""
     ends = [unit.end() for unit in islice(words.UNIT.finditer(window), LONGEST)]
     reach = ends[-1] if len(ends) == LONGEST else len(window)
     window = window[:reach]
@@ -191,7 +191,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_break(text: str, start: int, match: re.Match[str]) -> bool:
-    """Whether what looks like the end of a sentence is one."""
+    """Whether an apparent end of a sentence is a real one."""
     if match[0].startswith("\n"):
         return match["plain"] is None or _is_line_of_its_own(text, match.start(), match.end())
     return not match[0].startswith(".") or not _is_abbreviated(text, start, match)

@@ -1,4 +1,4 @@
-"""Where a model is that the platform may ask."""
+"""The address of a model that the platform may ask."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,6 +17,6 @@ class ModelEndpoint:
     key: str | None = field(default=None, repr=False)
 
     def address(self, route: str) -> str:
-        """Where a route such as `chat/completions` is."""
+        """The URL of a route such as `chat/completions`."""
         root = self.url.rstrip("/").removesuffix(f"/{route}")
         return f"{root}/{route}" if _VERSION.search(root.partition("://")[2]) else f"{root}/v1/{route}"

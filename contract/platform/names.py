@@ -15,7 +15,7 @@ TITLE_LIMIT: Final = 512
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,255}")
 BRAIN_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 OWN_TREE: Final = re.compile(r"memory/(?:project|agent)/[^/]+/")
-# What was said in sessions, and what came of them.
+# The folders for messages of sessions, and for reflections.
 SAID: Final = "sessions/"
 OF_SESSIONS: Final = (SAID, "reflections/")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -61,7 +61,7 @@ def tree(document_path: str) -> str:
 
 
 def own_tree(owner: str | None) -> str:
-    """The tree that is one caller's alone; empty where callers are not told apart."""
+    """The tree that belongs to one caller; empty if callers are not told apart."""
     return "" if owner is None else f"memory/agent/{owner}/"
 
 
@@ -82,7 +82,7 @@ def session_id(raw: str) -> str:
 
 
 def session_folder(session: str) -> str:
-    """Where what was said in a session is kept. Who sees it is told by how the session's id begins."""
+    """The folder for the messages of a session. The beginning of the session's id says who may see it."""
     return f"{SAID}{quote(session, safe='')}/"
 
 

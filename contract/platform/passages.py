@@ -15,7 +15,7 @@ FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 TABLE_RULE: Final = re.compile(r"[\s|:-]+")
 FIELD: Final = re.compile(r"(?:\*\*)?[^\W\d_][^:\n]{0,40}:(?:\*\*)? ?\S")
-# What stands directly above a list or code, and is no longer than this, says what it is.
+# A text directly above a list or code, no longer than this, introduces it.
 LONGEST_LEAD: Final = 200
 LONGEST_FIELD: Final = 100
 
@@ -84,7 +84,7 @@ def _passage(text: str, block: _Block, lead: Span | None) -> Passage:
 
 
 def _are_fields(text: str, lines: list[Span]) -> bool:
-    """Whether lines are told apart as `Network: Kestrel` and `Password: …` are."""
+    """Whether each line has its own name, as in `Network: Kestrel` and `Password: …`."""
     fields = sum(FIELD.match(text, *line) is not None for line in lines)
     return len(lines) > 1 and 2 * fields > len(lines) and all(end - start <= LONGEST_FIELD for start, end in lines)
 

@@ -1,4 +1,4 @@
-"""Erasing for good: nothing that was deleted stays in the bytes of the file."""
+"""Erases for good: no deleted text stays in the bytes of the file."""
 
 import sqlite3
 import time
@@ -15,14 +15,14 @@ _ATTEMPTS: Final = 20
 
 
 class StillRead(Exception):
-    """Somebody reads the file, so that its log could not be emptied."""
+    """Another process reads the file, so its log could not be emptied."""
 
 
 def scrub(data_dir: Path) -> None:
     """Rewrite the file and its index, and empty its log.
 
-    SQLite leaves what was deleted in free pages, in old pieces of the index and in the log, until something else needs
-    the room.
+    SQLite leaves deleted bytes in free pages, in old pieces of the index and in the log, until it needs the room for
+    something else.
 
     Raises: StillRead, sqlite3.Error.
     """
@@ -39,7 +39,7 @@ def scrub(data_dir: Path) -> None:
 
 
 def derived_from(data_dir: Path, path: str) -> list[str]:
-    """The notes that say of themselves that they were made of this one."""
+    """The notes whose own fields say that they were made from this one."""
     asked = "SELECT path FROM documents WHERE json_extract(metadata, '$.extracted_from') = ? ORDER BY path"
     with closing(connect(data_dir / FILE_NAME, _PATIENCE_SECONDS, writes=True)) as connection:
         return [str(row[0]) for row in connection.execute(asked, (path,))]

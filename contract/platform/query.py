@@ -15,7 +15,7 @@ from contract.platform.wire import Scalar
 TERMS_READ: Final = 64
 TERMS_KEPT: Final = 24
 PIECE: Final = 1024
-# Of a term, so many of the newest chunks are looked at for how many are among those that are asked for.
+# To count a term, how many of the newest chunks are looked at.
 COUNTED: Final = 6000
 
 # A condition on documents, and the values in it.
@@ -87,7 +87,7 @@ def _term(
 
 
 def _asked(connection: sqlite3.Connection, name: str, match: str, filters: Filters) -> int:
-    """In how many chunks a term is, of those that are asked for."""
+    """How many of the chunks that the filters allow have a term."""
     condition, bounds = filters
     statement = f"""
         SELECT count(*) FROM (SELECT rowid AS n FROM {name} WHERE {name} MATCH ? ORDER BY rowid DESC LIMIT ?) AS w

@@ -23,7 +23,7 @@ LIST: Final = re.compile(
     r"zutaten|ingrédients|ingredientes|ingredienti)\b",
     re.IGNORECASE,
 )
-# What is asked for in the plural is seldom one sentence.
+# The answer to a question in the plural is seldom one sentence.
 PLURAL: Final = re.compile(
     r"\b(?:what|which|quels|quelles|welche)(?: \w{1,20})? (?!is\b|was\b|does\b|this\b|has\b)[a-z]{3,20}s\b",
     re.IGNORECASE,
@@ -103,7 +103,7 @@ class Question:
         return ADDRESS in self.types
 
     def is_fit(self, text: str) -> bool:
-        """Whether a text has in it what is asked for: a time, a number, a name."""
+        """Whether a text contains the kind of thing that is asked for: a time, a number, a name."""
         if self.needs_address:
             return ADDRESS.search(text) is not None
         return any(pattern.search(text) for pattern in self.types)

@@ -6,7 +6,7 @@ from typing import Final
 
 from contract.platform.refusal import Refused
 
-# Documents, and messages that none was made of: not yet, or never, as of tools.
+# Counts documents, and messages without a document: not yet made, or never made, as for messages of tools.
 _COUNTS: Final = (
     "SELECT count(*), coalesce(sum(byte_size), 0) FROM documents WHERE brain = ?",
     """

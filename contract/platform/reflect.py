@@ -19,7 +19,7 @@ WENT_WRONG: Final = re.compile(
     r"crash(?:es|ed)?|still (?:the same|happens|happening))\b",
     re.I,
 )
-# How a session went shows at its end.
+# The end of a session shows how it went.
 TELLING_TURNS: Final = 4
 LONGEST_QUOTE: Final = 300
 POINTS: Final = 8
@@ -47,7 +47,7 @@ class Reflection:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What was made of so many turns, by a model or by rule."""
+    """The reflection on so many turns, by a model or by rule."""
 
     turns: int
     reflection: Reflection

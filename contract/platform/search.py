@@ -33,7 +33,7 @@ POOL, NEAREST = 40, 20
 SATURATION, LENGTH_SHARE, USUAL_LENGTH = 1.2, 0.75, 180
 HIGHLIGHTS, HIGHLIGHT_REACH = 3, 80
 RECIPROCAL_OFFSET: Final = 60
-# No hit has nothing to do with the query, and none is all there is to say.
+# The lowest and the highest score of a hit: none has nothing to do with the query, and none is a perfect answer.
 LEAST_SCORE, GREATEST_SCORE = 0.000001, 0.999999
 # A hit without any word of the query has at least this share of the best score (chosen by `python -m bench.meaning`).
 WORTHWHILE: Final = 0.2
@@ -97,7 +97,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits in order, with the terms they were found by, and whether meaning had a say."""
+    """Hits in order, with the terms that found them, and whether meaning counted."""
 
     hits: list[Hit]
     terms: list[Term]
@@ -129,7 +129,7 @@ def search(
     chunks = list(dict.fromkeys([*rows, *near.cosines]))
     hits = _worthwhile(_fused(_scored(connection, brain, chunks, terms), near))
     if sort == "recency":
-        # The newest come first, whatever they are worth: so here all must have to do with the query.
+        # The newest come first, whatever their score, so here all of them must be related to the query.
         hits = [hit for hit in hits if hit.keyword or (hit.semantic or 0.0) >= fusion.RELATED]
     return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms, "hybrid")
 
@@ -149,13 +149,13 @@ def _fused(hits: list[Hit], near: Near) -> list[Hit]:
 
 
 def _worthwhile(hits: list[Hit]) -> list[Hit]:
-    """Hits without those that only a meaning speaks for, where others answer far better."""
+    """Hits without those that were found only by meaning, if others answer far better."""
     least = WORTHWHILE * max((hit.score for hit in hits), default=0.0)
     return [hit for hit in hits if hit.keyword or hit.score >= least]
 
 
 def _without_repeats(hits: list[Hit]) -> list[Hit]:
-    """Hits without those that say the same once more: a message, and a fact that was extracted from it."""
+    """Hits without repetitions: a message, and a fact that was extracted from it."""
     kept: list[Hit] = []
     said: dict[Scalar, list[tuple[bool, str]]] = {}
     for hit in hits:
@@ -170,7 +170,7 @@ def _without_repeats(hits: list[Hit]) -> list[Hit]:
 
 
 def _filters(connection: sqlite3.Connection, brain: Brain, folders: Folders) -> Filters:
-    """What a row must meet besides the query: empty where every document of the brain does."""
+    """The filters for a row besides the query; empty if every document of the brain passes."""
     condition = "".join(f" AND {_BEGINS}" for _ in folders.inside)
     bounds: list[Scalar] = [part for prefix in folders.inside for part in (prefix, prefix)]
     for left_out in folders.exclude:

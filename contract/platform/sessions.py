@@ -1,4 +1,4 @@
-"""Sessions of a brain: messages in order, what was extracted from them, and how they ended.
+"""Sessions of a brain: messages in order, how far facts were extracted, and how sessions ended.
 
 When facts are extracted from messages, each message becomes a note, too, so that every search finds what was said.
 """
@@ -21,9 +21,9 @@ from contract.platform.search import Folders, Found, blended, search
 from contract.platform.wire import JsonObject, Scalar, now
 
 ROLES: Final = ("system", "user", "assistant", "tool")
-# What is said to each other is found again; instructions and what tools print is not.
+# Messages of users and assistants are found by searches; instructions and output of tools are not.
 SAID_BY: Final = frozenset({"user", "assistant"})
-# Recall listens to this much of the conversation.
+# How much of the conversation recall takes into account.
 RECENT_MESSAGES, RECENT_CHARACTERS, SALIENT_WORDS = 6, 4000, 12
 
 
@@ -47,7 +47,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What is made of a message: the facts that it tells, and the message as a note."""
+    """The results of a message: its facts, and the message as a note."""
 
     facts: list[Fact]
     note: Prepared | None
@@ -92,7 +92,7 @@ class Sessions:
                 # Before their notes are made: a message counts once towards a quota.
                 connection.execute("UPDATE sessions SET extracted_up_to = ? WHERE n = ?", (seq, session["n"]))
                 for waiting in all_waiting:
-                    # Where somebody else has written to the session meanwhile, it is not known yet.
+                    # If another call has written to the session meanwhile, its messages are not prepared yet.
                     made = ready.get(waiting) or self._extract(session_id, waiting, with_plain)
                     extract.remember(connection, brain, made.facts, _origin(session_id, message), tree)
                     if made.note is not None:
@@ -153,7 +153,7 @@ class Sessions:
 
     def close(self, brain: Brain, session_id: str, by_model: reflect.Told | None = None) -> JsonObject:
         """End a session with a reflection on its messages; ending it again changes nothing."""
-        # A session may be long, and the write lock is everyone's.
+        # A session may be long, and all writers wait for the write lock.
         turns = self.unreflected(brain, session_id) if by_model is None else []
         by_rule = reflect.Told(len(turns), reflect.reflect(turns)) if turns else None
         with self._database.writing() as connection:
@@ -259,7 +259,7 @@ def _reflect(
     by_model: reflect.Told | None,
     by_rule: reflect.Told | None,
 ) -> sqlite3.Row:
-    # One that does not know all that was said is none of this session.
+    # A reflection that does not know all messages is not used.
     known = next((told for told in (by_model, by_rule) if told is not None and told.turns == last), None)
     reflection = known.reflection if known else reflect.reflect(_turns(connection, session, last))
     method = {} if known is None or known is by_rule else {"method": "model"}

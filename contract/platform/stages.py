@@ -37,7 +37,7 @@ class Stages:
 
 
 def _without_duplicates(connection: sqlite3.Connection, brain: Brain) -> tuple[int, int]:
-    """Of extracted notes in one tree that say the same, the oldest stays."""
+    """If extracted notes in one tree say the same, only the oldest stays."""
     rows = connection.execute(
         """
         SELECT path, content FROM documents JOIN bodies ON document = n
@@ -56,7 +56,7 @@ def _without_duplicates(connection: sqlite3.Connection, brain: Brain) -> tuple[i
 
 
 def _overview(connection: sqlite3.Connection, brain: Brain) -> int:
-    """Bring the overviews up to date, one for each tree that has its own readers; how many of them that wrote."""
+    """Bring the overviews up to date, one for each tree that has its own readers. Returns how many were written."""
     rows = connection.execute("SELECT path, title FROM documents WHERE brain = ? ORDER BY path", (brain.n,)).fetchall()
     by_tree: dict[str, list[sqlite3.Row]] = {}
     for row in rows:

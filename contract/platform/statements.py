@@ -1,4 +1,4 @@
-"""Whether a sentence states something: no question, greeting, command or code; and whether that may be worth keeping.
+"""Whether a sentence is a statement, not a question, greeting, command or code; and whether it may be worth keeping.
 
 These are rules for what people say in passing, in some languages. They look at words alone.
 """
@@ -82,7 +82,7 @@ def is_statement(sentence: str) -> bool:
 
 
 def is_telling(sentence: str) -> bool:
-    """Whether a statement is likely to be a fact: it has a number, a name or an address, or is about who says it."""
+    """Whether a statement is likely to be a fact: it has a number, a name or an address, or is about its speaker."""
     if ADDRESS.search(sentence) or DIGIT.search(sentence) or NAME.search(sentence):
         return True
     return len(ENGLISH.findall(sentence)) < 2 and OF_ONESELF.search(sentence) is not None

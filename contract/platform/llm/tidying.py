@@ -1,7 +1,7 @@
 """Consolidation by a model: notes that were extracted are merged, promoted or taken out, and each change can be undone.
 
-What callers wrote is never touched. What is taken out is kept beside where it was, where no search looks; a log in the
-same tree says what was done, and why.
+Notes of callers are never changed. A note that is taken out is kept beside its old place, where no search looks; a log
+in the same tree says what was done, and why.
 """
 
 import json
@@ -27,7 +27,7 @@ from contract.platform.llm.prompt import Source
 from contract.platform.llm.tasks import Action, Consolidation
 from contract.platform.wire import JsonObject, now
 
-# So many notes are shown at once, and so many times a model is asked in one consolidation.
+# How many notes are shown at once, and how many times a model is asked in one consolidation.
 AT_ONCE: Final = 40
 MOST_CALLS: Final = 5
 SECONDS: Final = 200.0
@@ -49,7 +49,7 @@ class Candidate:
 
     @property
     def aside(self) -> str:
-        """Where it goes when it is taken out."""
+        """Its path after it is taken out."""
         folder, _, name = self.path.rpartition("/")
         return f"{folder}/_deleted/{names.stem(name)}-{self.checksum[:12]}.txt"
 
@@ -59,7 +59,7 @@ class Tidying:
         self._database = database
 
     async def run(self, chat: Chat, brain: Brain, key: str | None) -> tuple[Counter[str], Failed | None]:
-        """What was done, by kind; and why no more than that, where the model failed."""
+        """What was done, by kind; and, if the model failed, why no more was done."""
         until = time.monotonic() + SECONDS
         done: Counter[str] = Counter()
         groups = await to_thread.run_sync(self._groups, brain)
@@ -92,7 +92,7 @@ class Tidying:
         return [group for group in groups if len(group) > 1]
 
     def apply(self, brain: Brain, group: Sequence[Candidate], actions: Sequence[Action]) -> Counter[str]:
-        """Make the changes that hold: what has changed meanwhile, or is not backed by its notes, is left alone."""
+        """Make the valid changes, not those of notes that changed meanwhile or with text that its notes do not back."""
         done: Counter[str] = Counter()
         used: set[int] = set()
         with self._database.writing() as connection:

@@ -1,4 +1,4 @@
-"""What a model does after an answer: it looks for facts in what was written. Nothing waits for it, or fails with it."""
+"""After an answer, a model looks for facts in new texts. No call waits for that, or fails with it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ AT_ONCE: Final = 2
 # After a failure it is tried again so much later, each time twice as long.
 PAUSE_SECONDS: Final = 30.0
 LONGEST_PAUSE: Final = 3600.0
-# Of a model that is away. To ask whether it is back costs nothing.
+# The same for a model that cannot be reached. Asking whether it is back costs nothing.
 LONGEST_AWAY: Final = 300.0
 
 
@@ -34,7 +34,7 @@ class Work:
     def __init__(self, backlog: Backlog, chat: Chat) -> None:
         self._backlog, self._chat = backlog, chat
         self._tasks: set[asyncio.Task[None]] = set()
-        # Of each subject the calls that wrote to it: up to where, and with what key.
+        # For each subject, the calls that wrote to it: up to which place, and with which key.
         self._calls: dict[Subject, list[tuple[int, str | None]]] = {}
         self._under_way: set[Subject] = set()
         self._is_awake = False
@@ -44,13 +44,13 @@ class Work:
         self._thread = CapacityLimiter(1)
 
     def begin(self, left: ForModel, key: str | None) -> None:
-        """Work on what a call has just written, with the key that it lends."""
+        """Work on the text that a call has just written, with the key that it lends."""
         if left.subject is not None:
             self._calls.setdefault(left.subject, []).append((left.up_to, key))
             self._start(self._begun(left.subject))
 
     def wake(self) -> None:
-        """Go on with what a process before this one, or a model that failed, has left; with no key but our own."""
+        """Continue the work that an earlier process, or a model that failed, has left; only with our own key."""
         if not self._is_awake:
             self._is_awake = True
             self._start(self._resume())
@@ -79,7 +79,7 @@ class Work:
                 return
 
     async def _work(self, item: Item) -> bool:
-        """All that there is to do for one subject, also what is added meanwhile; false where the model failed."""
+        """Do all work for one subject, also work that is added meanwhile. Returns false if the model failed."""
         subject = item.subject
         self._under_way.add(subject)
         try:
@@ -112,7 +112,7 @@ class Work:
             item = await self._in_thread(self._backlog.keep, item, part, found)
 
     def _call_of(self, item: Item) -> tuple[int | None, str | None]:
-        """The call that what comes next is from: how far that goes, and the key that it has lent."""
+        """The call that wrote the next part: up to which place, and with which key."""
         calls = self._calls.get(item.subject, [])
         while calls and calls[0][0] <= item.done:
             calls.pop(0)

@@ -2,6 +2,6 @@
 
 import os
 
-# Before numpy is imported for the first time, here or by whoever imports from here. On a busy machine the threads of
-# its library wait for each other without sleeping: a product of small matrices then takes a hundred times as long.
+# Set before numpy is imported for the first time. On a busy machine the threads of its library wait for each other
+# without sleeping, and a product of small matrices then takes a hundred times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,6 +1,6 @@
-"""What a cosine of a model is worth: of one model 0.3 is a good match, of another any two texts have 0.7.
+"""What a cosine of a model means: for one model 0.3 is a good match, for another any two texts have 0.7.
 
-So every model is asked once for the vectors of the same few questions and notes, of which it is known which belong
+So every model is asked once for the vectors of the same few questions and notes, for which we know which belong
 together.
 """
 

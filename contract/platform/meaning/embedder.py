@@ -1,10 +1,10 @@
-"""What makes vectors of texts."""
+"""The interface of models that make vectors from texts."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    # Costs a tenth of a second, which a process that never searches by meaning does not spend.
+    # Imported when used, because it takes a tenth of a second, and many processes never search by meaning.
     import numpy as np
     from numpy.typing import NDArray
 
@@ -16,7 +16,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model and of how it is used: vectors of another name cannot be compared with these."""
+        """The name of the model and of its use. Vectors with another name cannot be compared with these."""
 
     @property
     def dimensions(self) -> int: ...

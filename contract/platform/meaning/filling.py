@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 # What services take at once at the least; more would save nothing here.
 AT_ONCE: Final = 32
-# The share of the time that filling works: the rest is for those who wait for an answer.
+# The share of the time in which filling works. The rest is for calls that wait for an answer.
 BUSY_SHARE: Final = 0.5
 FORGOTTEN_AT_ONCE: Final = 500
 # A process says this often that it uses its model, and the vectors of one that nobody used for so long are removed.
@@ -28,7 +28,7 @@ BEYOND: Final = 2**62
 
 
 class Filler:
-    """One thread, which is there from the first chunk without a vector on."""
+    """One thread, which starts with the first chunk without a vector."""
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database, self._embedder = database, embedder
@@ -78,7 +78,7 @@ class Filler:
             except EmbeddingFailed as failure:
                 self._pause(str(failure))
                 continue
-            except Exception as failure:  # the next round may succeed, and nobody else would hear of it
+            except Exception as failure:  # the next round may succeed, and only the log can report this
                 log.exception("filling in vectors failed")
                 self._pause(type(failure).__name__)
                 continue
@@ -93,7 +93,7 @@ class Filler:
         self._stopping.wait(max(seconds, 0.1))
 
     def _fill(self) -> bool:
-        """Go through all brains once; whether there was anything to do.
+        """Go through all brains once. Returns whether there was anything to do.
 
         Raises: EmbeddingFailed.
         """
@@ -163,7 +163,7 @@ class Filler:
                 if not again.too_much:
                     raise
         if not self._embedder.dimensions:
-            # It has not taken any text so far: that is no matter of this one.
+            # The service has accepted no text so far, so this text is not the reason.
             raise failure
         self._refused.add(some[0])
 
@@ -177,7 +177,7 @@ class Filler:
             vectors.add(connection, some[0].brain, model, pairs)
 
     def _remove_unused(self) -> None:
-        """Say that the model is in use, and remove what others have made that are not."""
+        """Note that the model is in use, and remove vectors of models that are not."""
         moment = time.time()
         with self._database.writing(announced=False) as connection:
             model = vectors.number_of(connection, self.model)

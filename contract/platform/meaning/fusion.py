@@ -1,4 +1,4 @@
-"""One score out of two: how well the words of a query are in a text, and how near their meanings are.
+"""One score from two: how well a text covers the words of a query, and how near their meanings are.
 
 Both are absolute, and so is the result: it comes from the query and this text alone, whatever else is found. The
 settings were chosen on one half of the questions in `bench/meaning`, with several models.
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.float64]
 
-# A text with one common word of the query is a poor hit; one with most of its words loses next to nothing by this.
+# A text with one common word of the query is a poor hit. A text with most of its words loses hardly anything by this.
 KEYWORD_POWER: Final = 1.5
-# Meaning alone never says more than this, so that a text with the very words of the query stays in front.
+# The highest score by meaning alone, so that a text with the very words of the query stays in front.
 SEMANTIC_SHARE: Final = 0.35
 # On the way from unrelated texts (0) to related ones (1): where `semantic` is one half, and how slowly it rises there.
 HALF_WAY: Final = 1.0
@@ -26,7 +26,7 @@ SLOPE: Final = 0.45
 # A text without any word of the query is a hit unless it is further away than texts that have nothing to do with each
 # other usually are: the note that is meant may be no nearer, and a low score tells what the rest is worth.
 LEAST_SEMANTIC: Final = 0.05
-# Most texts that have nothing to do with the query are below this, and so are some that have.
+# Most texts that have nothing to do with the query are below this, and so are some that do.
 RELATED: Final = 0.3
 
 
@@ -55,7 +55,7 @@ def semantic(cosines: Sequence[float], calibration: Calibration) -> "Numbers":
 
     way = calibration.related - calibration.unrelated
     if way <= 0:
-        # A model that cannot tell one from the other says nothing.
+        # A model that cannot tell related texts from others gives no information.
         return np.zeros(len(cosines))
     places = (np.asarray(cosines, dtype=np.float64) - calibration.unrelated) / way
     # Further out the exponential would overflow, and the result is 0 or 1 anyway.
@@ -64,6 +64,6 @@ def semantic(cosines: Sequence[float], calibration: Calibration) -> "Numbers":
 
 
 def cosine_of(semantic: float, calibration: Calibration) -> float:
-    """The cosine that is worth so much by this model."""
+    """The cosine that has this value for this model."""
     place = HALF_WAY + SLOPE * math.log(semantic / (1 - semantic))
     return calibration.unrelated + place * (calibration.related - calibration.unrelated)

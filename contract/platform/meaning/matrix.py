@@ -24,11 +24,11 @@ Numbers: TypeAlias = NDArray[np.int64]
 Key: TypeAlias = tuple[int, int]
 Reading: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
-# Of all brains together. The brain that is searched is always held, however large it is.
+# The limit for all brains together. The brain that is searched is always held, however large it is.
 BUDGET: Final = 512 * 1024 * 1024
 # More would keep a search waiting for longer than a tenth of a second.
 READ_IN_SEARCH: Final = 10_000
-# So few that the processor keeps them at hand.
+# So few that they fit into the processor's cache.
 READ_AT_ONCE: Final = 256
 # A matrix is made anew when more than this share of its rows are of chunks that are gone.
 STALE_SHARE, STALE_ROWS = 0.1, 256
@@ -43,13 +43,13 @@ class View:
     rows: "Vectors"
 
     def place(self, number: int) -> int | None:
-        """Where the row with this number is, if it was read."""
+        """The place of the row with this number, if it was read."""
         place = int(np.searchsorted(self.numbers, number))
         return place if place < len(self.numbers) and self.numbers[place] == number else None
 
 
 class Matrix:
-    """All vectors of one brain by one model that were in the file when it was last looked at."""
+    """All vectors of one brain by one model that were in the file at the last look."""
 
     def __init__(self, brain: int, model: int, dimensions: int) -> None:
         self._brain, self._model, self._dimensions = brain, model, dimensions
@@ -137,7 +137,7 @@ class Matrices:
             with self._reading() as connection:
                 matrix.view(connection, live)
             self._hold(key, matrix)
-        except Exception:  # the next search begins anew, and words find something too
+        except Exception:  # the next search tries again, and words find notes meanwhile
             log.exception("vectors could not be read")
         finally:
             with self._turn:

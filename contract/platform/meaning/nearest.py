@@ -28,7 +28,7 @@ def nearest(
 ) -> dict[int, float]:
     """The cosines of the nearest chunks that meet the filters and are at least so near."""
     found: dict[int, float] = {}
-    # One row after the other: the product of the matrix takes three times as long.
+    # Row by row, because the product of the matrix takes three times as long.
     for places in _by_nearness(np.vecdot(view.rows, vector), wanted, least, related):
         chunks = _chunks(connection, view.numbers[places].tolist(), filters)
         kept = [place for place in places.tolist() if int(view.numbers[place]) in chunks][: wanted - len(found)]
@@ -77,7 +77,7 @@ def _chunks(connection: sqlite3.Connection, numbers: Sequence[int], filters: Fil
 def cosines_of(
     connection: sqlite3.Connection, view: View, vector: "Vectors", model: int, chunks: Sequence[int]
 ) -> dict[int, float]:
-    """How near these chunks are, as far as they have a vector."""
+    """The cosines of these chunks, as far as they have a vector."""
     marks = ", ".join("?" * len(chunks))
     rows = connection.execute(
         f"SELECT n, chunk FROM vectors WHERE chunk IN ({marks}) AND model = ?", (*chunks, model)

@@ -1,4 +1,4 @@
-"""Vectors without a network: that of a text is the sum of those of its words, scaled to length 1.
+"""Vectors without a network: the vector of a text is the sum of those of its words, scaled to length 1.
 
 Common English words have theirs in a table that comes with the platform. All others are cut into pieces, which have
 theirs in an installed package. The package's own code is not imported: its loader asks a network for the tokenizer, and
@@ -29,11 +29,11 @@ TENSOR: Final = "embedding.weight"
 
 # Of the words of a brain, few are used often. A run of a script without spaces is no word, and comes only once.
 KEPT_WORDS, LONGEST_KEPT = 50_000, 32
-# Several times a chunk. What is longer is a text without spaces, of which the beginning says enough.
+# Several times the length of a chunk. A longer text has no spaces, and its beginning is enough.
 LONGEST: Final = 8192
 # The tokenizer holds the interpreter's lock: other requests wait while so many characters are read.
 LEARNED_AT_ONCE: Final = 16_384
-# What the tokenizer has for a space. A piece begins with it where a word begins, and nowhere else.
+# The tokenizer's sign for a space. Only a piece at the beginning of a word begins with it.
 SPACE: Final = "\u2581"
 NUMBER_BYTES: Final = 4
 
@@ -152,12 +152,12 @@ class Lexicon:
         self._is_made[unmade] = True
 
     def _readable(self, word: str) -> str:
-        """Without letters that are in no piece: they would be cut into bytes, slowly, and bytes mean nothing."""
+        """The text without letters that are in no piece: they would be cut into bytes, which is slow and useless."""
         return word if word.isascii() else "".join(filter(self._letters.__contains__, word))
 
     def _keep(self, learned: Mapping[str, bytes]) -> None:
         if len(self._kept) + len(learned) > KEPT_WORDS:
-            # Whoever is using the others meanwhile has them.
+            # Threads that are using the old ones keep them.
             self._kept = {}
         self._kept.update((word, pieces) for word, pieces in learned.items() if len(word) <= LONGEST_KEPT)
 

@@ -1,4 +1,4 @@
-"""Vectors from any service with `/v1/embeddings`: what it may do wrong costs no more than the vectors."""
+"""Vectors from any service with `/v1/embeddings`. If the service fails, only the vectors are missing."""
 
 import json
 import math
@@ -94,7 +94,7 @@ class RemoteEmbedder:
             self._keep_length(rows)
         except EmbeddingFailed as failure:
             self.error = str(failure)
-            # Whoever refuses a text as too long is there, and answers others.
+            # A service that refuses a text as too long is working, and answers other texts.
             if not failure.too_much:
                 self._breaker.failed(failure.retry_after)
             raise
@@ -182,7 +182,7 @@ def _in_order(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Breaker:
-    """Leaves a service alone for a while after it failed, so that not everybody waits for it."""
+    """Leaves a service alone for a while after a failure, so that not every call waits for it."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -215,7 +215,7 @@ class Breaker:
 
 
 def _within(seconds: float, work: "Callable[[], Vectors]", ended: Callable[[], None]) -> "Vectors":
-    """The result of some work, if it is there in time; a service that sends a byte now and then is not waited for.
+    """The result of some work, if it comes in time. A service that sends a byte now and then gets no more time.
 
     Raises: EmbeddingFailed.
     """

@@ -1,4 +1,4 @@
-"""What a store does about meaning: a query as a vector, the chunks near it, and how far the vectors are."""
+"""Search by meaning for the store: turns a query into a vector, finds chunks near it, and reports progress."""
 
 import logging
 import sqlite3
@@ -32,7 +32,7 @@ USUAL: Final = Calibration(unrelated=0.0, related=0.3)
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Chunks with their cosines, and what those are worth."""
+    """Chunks with their cosines, and the calibration of the model."""
 
     cosines: Mapping[int, float]
     calibration: Calibration
@@ -70,7 +70,7 @@ class Meaning:
             vector = self._vector(text)
         except EmbeddingFailed:
             return None
-        except Exception:  # whatever is wrong with the model, words find something too
+        except Exception:  # with any failure of the model, words find notes all the same
             log.exception("a query could not be embedded")
             return None
         return Sought(self, vector)

@@ -58,7 +58,7 @@ class Unembedded:
 
 
 def text_of(title: str, text: str) -> str:
-    """What of a chunk is embedded. Tags say too little, and would make all notes of a tag alike."""
+    """The text of a chunk that is embedded. Tags say too little, and would make all notes with a tag similar."""
     return f"{title}\n{text}" if title else text
 
 
@@ -109,7 +109,7 @@ def register(connection: sqlite3.Connection, model: Model, calibration: Calibrat
 
 
 def add(connection: sqlite3.Connection, brain: int, model: int, rows: Sequence[tuple[int, bytes]]) -> None:
-    """Keep the vectors of these chunks; one that another process has been quicker with stays."""
+    """Store the vectors of these chunks. If another process was quicker with one, that one stays."""
     if not rows:
         return
     part, made = _part(connection, brain, model)
@@ -193,7 +193,7 @@ def incomplete(connection: sqlite3.Connection, model: int | None) -> list[int]:
 def unembedded(
     connection: sqlite3.Connection, brain: int, model: int | None, before: int, limit: int
 ) -> list[Unembedded]:
-    """The newest chunks below a number that have no vector: what was written last is missed first."""
+    """The newest chunks below a number that have no vector, because new notes are searched for first."""
     rows = connection.execute(
         f"""
         SELECT c.n, w.title, w.text FROM chunks AS c CROSS JOIN documents AS d ON d.n = c.document
@@ -230,7 +230,7 @@ def unused(connection: sqlite3.Connection, model: int, since: float) -> list[int
 
 def forget(connection: sqlite3.Connection, model: int, limit: int) -> bool:
     """Remove some vectors of a model, and in the end the model; whether that is done."""
-    # Whoever wants it again meanwhile begins anew, instead of counting on vectors that are going.
+    # A process that wants the model again meanwhile makes new vectors, and does not rely on those being removed.
     connection.execute("UPDATE models SET name = '', dimensions = -n WHERE n = ?", (model,))
     gone = connection.execute(
         f"""
