@@ -34,7 +34,7 @@ class Copied:
     documents: int
     size: int
     kept: tuple[Path, ...] = ()
-    """Where the files are that a restored backup took the place of."""
+    """The paths of the old files that a restored backup has replaced."""
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 

@@ -44,7 +44,7 @@ class PlatformWatch:
         self._next = -1.0
         self._late = 0
         self.problem: str | None = None
-        """What an embedded brain says is wrong with its file."""
+        """What is wrong with the file of the embedded brain, as it reports."""
 
     async def state(self) -> State:
         root = self._where()

@@ -28,9 +28,9 @@ class Services:
     shared: bool = False
     """Whether callers are different people, none of whom may learn of another."""
     read_only: bool = False
-    """Whether nothing may be written, whatever asks for it."""
+    """Whether no call may write anything."""
     serve: Serve = serve
-    """Runs a chain; another than the plain one tells somebody of it."""
+    """Runs a chain. If calls are observed, it also tells the observer."""
     background: Background = field(default_factory=Background)
     locks: Locks = field(default_factory=Locks)
 

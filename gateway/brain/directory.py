@@ -40,7 +40,7 @@ class Known:
     id: str
     slug: str
     keeps_folders_apart: bool = False
-    """Whether consolidating it mixes nothing of different folders."""
+    """Whether consolidating the brain keeps folders apart."""
 
 
 async def list_brains(upstream: Upstream, call: Call, args: Args) -> JsonObject:

@@ -28,11 +28,11 @@ class View:
     """What one caller may see of a brain."""
 
     own: str
-    """The folder below `memory/agent/` that is theirs alone."""
+    """Their private folder below `memory/agent/`."""
     session_owner: str
-    """How their sessions begin."""
+    """The beginning of the ids of their sessions."""
     projects: Mapping[str, str] | None = None
-    """The folders of their projects, by name; None where callers are one tenant, and see all of them."""
+    """The folders of their projects, by name; None if callers are one tenant, and see all of them."""
 
     @property
     def is_limited(self) -> bool:

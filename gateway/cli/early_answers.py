@@ -81,9 +81,9 @@ class Taken(NamedTuple):
     """A line of the client that the server need not answer."""
 
     answer: bytes
-    """What the client is told; nothing after a notification."""
+    """The answer for the client; none after a notification."""
     replay: bytes
-    """What the server is told, so that it knows all that has been said. Its answer is dropped."""
+    """The message for the server, so that it has the whole conversation. Its answer is dropped."""
 
 
 class EarlyAnswers:

@@ -24,9 +24,9 @@ class Origin(NamedTuple):
 
     kind: Literal["flag", "environment", "file", "config", "default"]
     name: str = ""
-    """What a person would look for: the variable, or the key and the file it is in."""
+    """Where a person finds it: the variable, or the key and its file."""
     value: str = ""
-    """What was read there, as a variable would say it."""
+    """The value that was read there, in the form of a variable."""
 
 
 def variables_of(name: str, field: FieldInfo) -> list[str]:

@@ -40,7 +40,7 @@ class HttpOptions:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     direct: bool = True
-    """Whether calls are answered past FastMCP."""
+    """Whether plain calls are answered without FastMCP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Mount:
     brain_parameter: str | None = None
     """A parameter of the URL that names the brain, as good as one in the path."""
     unauthorized: Mapping[str, Any] = field(default_factory=dict)
-    """What its clients are told, besides, when they bring no valid token."""
+    """What its clients are told in addition if they bring no valid token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ class Door:
     limits: Limits = field(default_factory=Limits)
     needs_token: bool = True
     recheck_seconds: float = RECHECK_SECONDS
-    """How often it is looked whether a token is still good while a request of it is answered."""
+    """How often a token is checked again while its request is answered."""
     ready: Readiness = always_ready
     operator: Operator = field(default_factory=Operator)
-    """Who is told more than that."""
+    """Who may see the details."""
     metrics: Page | None = None
-    """What the operator is shown at `/metrics`; None where nothing is."""
+    """The page at `/metrics`; None if there is none."""
     keys: JwkSet | None = None
-    """The public halves of those that requests to the platform are signed with."""
+    """The public halves of the keys with which requests to the platform are signed."""
     login: Callable[[ASGIApp], ASGIApp] | None = None
-    """Answers at the paths of a login of our own, if there is one, and passes all else on."""
+    """Answers at the paths of our own login, if there is one, and passes on all other requests."""
 
 
 def endpoint(

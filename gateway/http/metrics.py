@@ -10,7 +10,7 @@ from gateway.http.operator import Operator
 
 PATH = "/metrics"
 Page = Callable[[str], tuple[bytes, str]]
-"""Is given what is accepted, and makes the page and says what it is."""
+"""Takes the Accept header, and returns the page and its media type."""
 
 
 class Metrics:

@@ -12,7 +12,7 @@ _LOOPBACK: Final = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who is told the details: whoever brings this token, or every program of this machine."""
+    """Who is told the details: a caller with this token, or every program of this machine."""
 
     token: str | None = None
     is_anybody_here: bool = False

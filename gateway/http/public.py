@@ -27,13 +27,13 @@ class Ready:
     is_ready: bool = True
     platform: str = "unknown"
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the operator may know besides."""
+    """Further details for the operator."""
     problem: str | None = None
     """Why not, for the log."""
 
 
 Readiness = Callable[[bool], Awaitable[Ready]]
-"""Is given whether details are wanted, which may take longer to find out."""
+"""Takes whether details are wanted, which may take longer to find out."""
 
 
 async def always_ready(_with_details: bool) -> Ready:

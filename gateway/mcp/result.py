@@ -13,7 +13,7 @@ class Result:
     data: JsonObject | None = None
     is_error: bool = False
     full: str | None = None
-    """What the text leaves out, readable: many models are shown texts alone."""
+    """The full text, with everything that the first text leaves out, because many models get only texts."""
 
     @property
     def texts(self) -> list[str]:

@@ -28,7 +28,7 @@ from gateway.operations.observer import ToolObserver
 log = structlog.get_logger()
 
 ToolObservers = Callable[[str, str], ToolObserver]
-"""Who observes a tool, by its surface and its name without a prefix."""
+"""Returns the observer of a tool, by its surface and its name without a prefix."""
 # Outcomes of a call that are important for the operator.
 _TROUBLE: Final = frozenset(
     {

@@ -59,9 +59,9 @@ class Server(FastMCP):
 
     surface_tools: Mapping[str, SurfaceTool] = MappingProxyType({})
     hidden: frozenset[str] = frozenset()
-    """Tools that are listed to nobody: a call to one is told why."""
+    """Tools that are never listed. A call to one says why."""
     tell_unknown: Callable[[], None] = staticmethod(lambda: None)
-    """Tells the observer of a call to a tool that there is not."""
+    """Tells the observer of a call to a tool that does not exist."""
 
     async def call_tool(
         self,
@@ -218,7 +218,7 @@ class Wire:
     revision: str
     is_modern: bool
     fields: frozenset[str]
-    """What a result has there; the rest of ours is left out."""
+    """The fields that a result has in this revision; our others are left out."""
 
     def result(self, said: JsonObject) -> JsonObject:
         return {name: value for name, value in said.items() if name in self.fields}

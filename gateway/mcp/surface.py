@@ -28,7 +28,7 @@ class Options:
     """What the operator decides for surfaces."""
 
     actor: str = LOCAL.subject
-    """Who calls where callers are not told apart."""
+    """Who calls if callers are not told apart."""
     project: str | None = None
     """The project of a call that names none."""
     shared: bool = False
@@ -38,13 +38,13 @@ class Options:
     context_entries: int = 20
     model: str = ""
     full_text: bool = True
-    """Whether what a summary leaves out follows it as a second text."""
+    """Whether a second text has what a summary leaves out."""
     extra_tools: bool = False
     """Whether `memory` has tools beside those of its contract."""
     read_only: bool = False
-    """Whether nothing may be written, by whichever tool."""
+    """Whether no tool may write anything."""
     tool_prefix: str = ""
-    """What the names of the tools begin with; `{surface}` in it is the name of the surface."""
+    """The prefix of the names of tools; `{surface}` in it is the name of the surface."""
 
 
 class Surface:
@@ -53,17 +53,17 @@ class Surface:
     name: ClassVar[str]
     instructions: ClassVar[str]
     project_headers: ClassVar[tuple[str, ...]] = ("x-project",)
-    """Where a caller names the project, the first that is there."""
+    """The headers in which a caller names the project. The first one that is sent is used."""
     brain_parameter: ClassVar[str | None] = None
     """A parameter of the URL that names the brain, as good as one in the path."""
     unauthorized: ClassVar[Mapping[str, Any]] = {}
-    """What the clients of this vocabulary are told, besides, when they bring no valid token."""
+    """What the clients of this vocabulary are told in addition if they bring no valid token."""
     takes_llm_key: ClassVar[bool] = False
     """Whether a caller may lend the platform a key for its language model."""
     under_way: int = 0
     """How many calls are being served."""
     recent: RecentCalls | None = None
-    """Where callers see how their calls went; None where they cannot look."""
+    """The list in which callers see their calls; None if there is no page."""
 
     def __init__(self, brain: Brain, options: Options | None = None) -> None:
         self._brain = brain

@@ -28,7 +28,7 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     as_sent: ClassVar[frozenset[str]] = frozenset()
-    """Optional arguments that name what is deleted or changed: null and "" of them stay what they are."""
+    """Optional arguments that name the thing to delete or change: null and "" do not count as left out."""
     _optional: ClassVar[frozenset[str]] = frozenset()
     _whole: ClassVar[frozenset[str]] = frozenset()
 
@@ -86,10 +86,10 @@ class ToolSpec:
     title: str
     description: str
     output: JsonObject | None
-    """None where the result is text alone."""
+    """None if the result is only text."""
     hints: ToolAnnotations
     scope: str = scopes.WRITE
-    """What a caller must be allowed to be shown the tool; arguments may need more."""
+    """The scope that a caller needs to see the tool. Some arguments need more."""
 
 
 @dataclass(frozen=True, slots=True)

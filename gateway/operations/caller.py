@@ -20,20 +20,20 @@ class Principal:
     client: str = ""
     org: str | None = None
     projects: tuple[str, ...] = ()
-    """Those the token is good for: a header may choose among them."""
+    """The projects of the token. A header may choose among them."""
     scopes: frozenset[str] = scopes.ALL
     brain: str | None = None
     """The one brain the token is bound to."""
     brain_in_path: bool = False
     """Whether every call must name its brain in the URL."""
     email: str | None = field(default=None, repr=False, compare=False)
-    """An address of theirs, told to a platform that is told who calls."""
+    """Their email address, for a platform that is told who calls."""
     known_as: str = field(default="local", repr=False, compare=False)
-    """What the operator calls them: the name of their API token, or what their provider does. It is for logs alone."""
+    """The operator's name for them: that of their API token, or the provider's name. For logs alone."""
     token: str | None = field(default=None, repr=False, compare=False)
-    """What was brought, kept only where it is passed on."""
+    """The token itself, kept only if it is passed on."""
     partition: str = field(init=False, repr=False, compare=False)
-    """A name for the whole of who calls: whatever is kept or limited goes by it."""
+    """One name for issuer, subject, client and organization. Sessions, limits and the like belong to it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partition", self._name())
@@ -65,11 +65,11 @@ class HttpAnswer:
 
     request_id: str = field(default_factory=make_request_id)
     address: str | None = None
-    """Of the peer, as far as it is known."""
+    """The address of the peer, if it is known."""
     principal: Principal | None = None
     """Who was let in."""
     refusal: GatewayError | None = None
-    """One of a tool, that is not an ordinary answer to HTTP."""
+    """A refusal of a tool that needs another HTTP status."""
     reason: str | None = None
     """Why it was refused, for the operator."""
 
@@ -79,7 +79,7 @@ class Caller:
     """The principal of a call, and the brain its URL or header names."""
 
     partition: str = "local"
-    """That of the principal: whatever is kept or limited goes by it."""
+    """The partition of the principal. Sessions, limits and the like belong to it."""
     ceiling: str | None = None
     """A brain fixed by the URL or the token: no argument may name another."""
     in_url: str | None = None
@@ -90,7 +90,7 @@ class Caller:
     project: str | None = None
     """A project of the principal's, chosen by the `X-Project` header or the only one there is."""
     llm_key: str | None = field(default=None, repr=False, compare=False)
-    """A key for the platform's language model that the caller lends it: for this call, and for what it sets off."""
+    """A key for the platform's language model that the caller lends, for this call and the work that it sets off."""
     http: HttpAnswer | None = field(default=None, repr=False, compare=False)
 
 
@@ -101,24 +101,24 @@ class Call:
     caller: Caller = field(default_factory=Caller)
     request_id: str = field(default_factory=make_request_id)
     scope: str = scopes.ADMIN
-    """What the tool needs: nothing it does on the platform needs more."""
+    """The scope that the tool needs, and the most that it uses on the platform."""
     surface: str | None = None
     tool: str | None = None
-    """What was called; of a command, its name."""
+    """The tool that was called, or the name of a command."""
     brain: str | None = None
-    """As it was named, or as the platform lists it."""
+    """The brain, as it was named or as the platform lists it."""
     brain_id: str | None = None
     """Its id, once the platform has listed it: for logs, where a brain should go by one name."""
     brain_note: str | None = None
     """Said to the caller when the brain was a guess: the first of several."""
     routes: dict[Op, str] = field(default_factory=dict)
-    """The route of each operation that was sent, the last one last. The pipeline notes it, and nobody else."""
+    """The route of each operation that was sent, the last one last. Only the pipeline writes it."""
     served_by: Op | None = None
     """The operation that names the step by which it was served."""
     began: float | None = field(default_factory=time.monotonic)
-    """From when its time counts; None for what nobody waits for."""
+    """When its time began; None for work that no caller waits for."""
     longest: float = 0.0
-    """Seconds that the longest of its operations may take: as long as the whole call may."""
+    """Seconds that the longest of its operations may take, which is also the limit of the whole call."""
 
     @property
     def route(self) -> str | None:

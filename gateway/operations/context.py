@@ -11,9 +11,9 @@ class StepContext(Protocol):
     """One call, as a step sees it. It says what to do, never how a platform spells it."""
 
     caller: str
-    """A name for who calls that gives nothing away: it stands in paths."""
+    """A name for the caller in paths, which does not reveal who they are."""
     own_tree: str | None
-    """The caller's own folder below `memory/agent/`, for what nobody else may see; None where there is one tenant."""
+    """The caller's private folder below `memory/agent/`; None with one tenant."""
 
     @property
     def may_have_written(self) -> bool:

@@ -71,11 +71,11 @@ class Doubt(StrEnum):
     """Why it is not known whether a write was made. This decides what to do if a look finds nothing."""
 
     LOST = "lost"
-    """The connection broke: it never arrived, or it is done by now."""
+    """The connection broke: the write never arrived, or it is done by now."""
     LATE = "late"
-    """No answer in time: it may still be under way."""
+    """No answer came in time: the write may still be under way."""
     ANSWERED = "answered"
-    """It was answered, with a failure or with nonsense: what is not there now was not made."""
+    """The answer was a failure or nonsense: if the result is not there now, the write was not made."""
 
 
 class Unsure(GatewayError):

@@ -74,7 +74,7 @@ class Note:
     content: str
     front: JsonObject = field(default_factory=dict)
     head: str = field(default="", compare=False, repr=False)
-    """The front matter as it stands: what others wrote there is kept to the letter."""
+    """The front matter as text, so that fields of others stay letter for letter."""
 
     @property
     def title(self) -> str | None:
@@ -133,11 +133,11 @@ class Draft:
     title: str
     metadata: JsonObject = field(default_factory=dict)
     aside: Mapping[str, bytes] = field(default_factory=dict)
-    """What is written first, by path: it would be lost otherwise."""
+    """Files to write before the change, by path, because their content would be lost otherwise."""
 
 
 Change = Callable[[Note | None], Draft | None]
-"""From the note that is there to the one that shall be; None when nothing is to be done."""
+"""Takes the note as it is and returns the note as it should be; None if nothing has to be done."""
 
 
 def now() -> str:

@@ -38,7 +38,7 @@ answer bug detail error explain find fix help info information issue know memo m
 remember solution solve stuff tell thing think want
 """
 GENERAL: Final = frozenset(_OF_NOTES.split())
-"""What is said of anything that is kept in notes: they count for less."""
+"""Words that fit nearly every note. They count for less."""
 
 # Particles and pronouns of Chinese, which stand between words without spaces.
 SEPARATORS: Final = "的了是在和有我你他她它们吗呢吧啊与及就都也很么这那哪谁什怎为被把对从到"

@@ -29,9 +29,9 @@ class Effect(Enum):
     """What an operation does to a brain."""
 
     READ = "read"
-    """Nothing: asking again changes nothing."""
+    """It changes nothing, so it can be sent again."""
     STORE = "store"
-    """It keeps what a caller gave. Without a clear answer it may be stored all the same, and that is looked into."""
+    """It stores something of a caller. Without a clear answer it may be stored all the same, so a step looks."""
     CHANGE = "change"
     """It works on what is there already."""
     ANSWER = "answer"
@@ -101,11 +101,11 @@ class Op(StrEnum):
     answer_bytes: int
     probe: Probe
     lacked: str
-    """What a platform lacks that does not have it; empty where nobody misses it."""
+    """What a platform without it lacks, in words; empty if its absence is not reported."""
     reads: bool
     stores: bool
     writes: bool
-    """Whether the brain may be another one afterwards."""
+    """Whether it may change the brain."""
 
     def __new__(
         cls, name: str, effect: Effect, policy: Policy, answer_bytes: int, lacked: str, probe: Probe = Probe.GHOST

@@ -76,10 +76,10 @@ class Found:
 
     cards: Sequence[Card]
     total: int | None = None
-    """None where only the best were looked for."""
+    """None if only the best hits were looked for."""
     has_more: bool = False
     was_cut: bool = False
-    """Whether there may be more that fit, which nobody looked at."""
+    """Whether more notes may fit that were not looked at."""
 
 
 def surface_of(path: str) -> str:

@@ -66,7 +66,7 @@ class PageServices:
     recent: RecentCalls = field(default_factory=RecentCalls)
     read_only: bool = False
     tells_callers_apart: bool = False
-    """Whether a token says who somebody is. Else whoever is let in owns everything."""
+    """Whether a token says who the visitor is. If not, every visitor who is let in owns everything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,10 @@ class Breaker:
         self._clock = clock
         self._shared = shared
         self._failing: dict[str, float] = {}
-        """Who met a failure, and when last."""
+        """The callers who got a failure, and when they last did."""
         self._recent = Window(clock)
         self._next_probe: float | None = None
-        """When the next one is let through; None while all are."""
+        """When the next request is let through; None while all are."""
 
     @property
     def is_open(self) -> bool:

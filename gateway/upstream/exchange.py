@@ -32,7 +32,7 @@ class Heard:
     response: httpx.Response
     body: bytes
     is_open: bool = False
-    """Whether it is a stream whose frames are still to come; whoever has it closes it."""
+    """Whether it is a stream whose frames are still to come. The receiver must close it."""
 
     @property
     def is_refusal(self) -> bool:

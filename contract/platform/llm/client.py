@@ -37,7 +37,7 @@ _PICKY: Final = frozenset({400, 422})
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds. Shorter than those of whoever waits for us, so that they hear of it."""
+    """Limits in seconds. Shorter than those of the gateway, so that it still gets our error."""
 
     connect: float = 5.0
     first: float = 60.0
@@ -287,7 +287,7 @@ async def _chunks(response: httpx.Response, heard: _Heard) -> AsyncGenerator[byt
     chunks = response.aiter_bytes()
     while True:
         try:
-            # Never around a yield: whoever takes a piece would be cancelled in its stead.
+            # Never around a yield, because the timeout would then cancel the reader of a piece instead.
             async with asyncio.timeout_at(min(heard.due, heard.end)):
                 chunk = await anext(chunks)
         except StopAsyncIteration:

@@ -9,7 +9,7 @@ from contract.platform.llm.outcome import NO_JSON, Failed
 from contract.platform.llm.prompt import Prompt, Source
 from contract.platform.llm.tasks import TASKS, Form, Task, read
 
-# Whoever asks waits for all of them, one after the other.
+# The caller waits for all of them, one after the other.
 MOST_CALLS: Final = 4
 # Of what was wrong, so much is shown to the model again.
 _WRONG_CHARACTERS: Final = 4_000

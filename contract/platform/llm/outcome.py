@@ -21,7 +21,7 @@ class Finished:
     completion_tokens: int
     estimated: bool = False
     is_cut: bool = False
-    """Whether the model stopped because it may not say more."""
+    """Whether the model stopped at its limit of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Failed:
     retryable: bool
     retry_after: float | None = None
     is_for_all: bool = False
-    """Whether any other request would have failed, too: it says nothing of what was asked."""
+    """Whether any other request would have failed too, so that this one is not the reason."""
 
 
 TIMED_OUT: Final = Failed("timeout", "the language model did not answer in time", retryable=True)

@@ -13,7 +13,7 @@ from contract.platform.llm.tasks import Reflection
 from contract.platform.reflect import Reflection as Reflected
 from contract.platform.reflect import Told, Turn
 
-# Whoever closes a session waits for it.
+# The call that closes a session waits for it.
 SECONDS: Final = 200.0
 
 

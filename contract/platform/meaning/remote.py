@@ -36,7 +36,7 @@ class EmbeddingFailed(Exception):
         super().__init__(reason)
         self.retry_after = retry_after
         self.too_much = too_much
-        """Whether fewer or shorter texts might be taken."""
+        """Whether the service might accept fewer or shorter texts."""
 
 
 class RemoteEmbedder:

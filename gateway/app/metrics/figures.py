@@ -40,7 +40,7 @@ class Family:
     rows: tuple[Labels, ...] = ((),)
     buckets: tuple[float, ...] = ()
     is_largest: bool = False
-    """Whether of several processes the largest counts, and not all of them together."""
+    """Whether the largest value of several processes counts, and not their sum."""
 
     @property
     def width(self) -> int:

@@ -43,13 +43,13 @@ class Client:
     """How a value names a variable, if it can."""
     program: str = ""
     signs: tuple[str, ...] = ()
-    """What shows that it is installed, besides the folder of its file."""
+    """Paths that show that it is installed, besides the folder of its file."""
     check: tuple[str, ...] = ()
-    """Its own command to look at a server; `{name}` is that of the entry."""
+    """Its own command to look at a server; `{name}` is the name of the entry."""
     healthy: tuple[str, ...] = ()
-    """What that command says in one line of a server that works."""
+    """What that command prints on one line for a server that works."""
     cannot_tell: str = ""
-    """A word that it says where it has not even tried."""
+    """A word that it prints if it has not tried to connect."""
 
 
 def _everywhere(*paths: str) -> Mapping[System, tuple[str, ...]]:

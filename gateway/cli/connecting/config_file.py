@@ -30,7 +30,7 @@ class ConfigFile:
 
     client: Client
     path: Path
-    """Where it is in truth: a link stays a link."""
+    """The real path, so that a link stays a link."""
     before: bytes | None
     """None where there is no such file."""
 

@@ -19,11 +19,11 @@ class Change:
     """One change of a file, with everything that is needed to take it back."""
 
     name: str
-    """Of the entry."""
+    """The name of the entry."""
     after: str
-    """The SHA-256 of what was written."""
+    """The SHA-256 of the file after the change."""
     backup: str | None
-    """The file beside the journal that has what was there before; None where there was nothing."""
+    """The copy of the old file, beside the journal; None if there was no file."""
 
 
 class Journal:

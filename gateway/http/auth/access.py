@@ -36,7 +36,7 @@ class Resource:
     issuer: str
     public_url: str
     login_scope: str = scopes.READ
-    """What is asked for at first. With read alone the tools that write are not shown, and nobody steps up."""
+    """The scope that clients ask for first. With read alone, tools that write are not shown, so none asks for more."""
 
     def metadata(self) -> Mapping[str, Any]:
         return {

@@ -8,7 +8,7 @@ from typing import Protocol
 from gateway.operations.caller import LOCAL, Principal
 
 Naming = Callable[[str], str]
-"""What the operator wants somebody to be called in the log."""
+"""The form in which the log names callers."""
 
 
 def short_hash(name: str) -> str:
@@ -32,9 +32,9 @@ class Inbound(Protocol):
     """One way to find out whose token it is."""
 
     tells_apart: bool
-    """Whether callers are different people, or all the one who has the token."""
+    """Whether callers are different people, or all count as the owner of the token."""
     wants: str
-    """What a caller has to do, said to those who are not let in."""
+    """The message for refused callers, which says what they need."""
 
     async def principal(self, token: str) -> Principal:
         """Whose token it is.
@@ -51,7 +51,7 @@ class Inbound(Protocol):
 
 
 class OneToken:
-    """Lets in whoever brings the one configured bearer token."""
+    """Lets in every caller with the one configured bearer token."""
 
     tells_apart = False
     wants = "Send the gateway's token: Authorization: Bearer <BRAINS_TOKEN>."

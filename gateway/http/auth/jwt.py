@@ -57,14 +57,14 @@ class Expected:
     issuer: str
     audience: str
     shared_audience: bool = False
-    """Whether a token that is for others too is good for us."""
+    """Whether a token with further audiences is accepted."""
     org_claim: str = "org_id"
     projects_claim: str = "projects"
     brain_claim: str | None = None
-    """Where it says which brain it is bound to. No name is a matter of course: the same claim of a provider may mean
-    something else."""
+    """The claim that names the brain to which it is bound. There is no default, because a provider's claim of the same
+    name may mean something else."""
     issuer_name: str | None = None
-    """The issuer by another name, by which its callers' notes go: one that stays if the issuer's address changes."""
+    """Another name of the issuer, used for its callers' private notes, which stays if the issuer's address changes."""
 
 
 class _Times(NamedTuple):
@@ -79,7 +79,7 @@ class _Verified(NamedTuple):
     """What follows from the bytes of a token and from one key. It stays the same as long as both do."""
 
     header: Mapping[str, Any]
-    """Of it, what says which key is meant."""
+    """The part of the header that says which key is meant."""
     key: Key
     times: _Times
     principal: Principal

@@ -32,9 +32,9 @@ class Log:
 
     messages: list[JsonObject] = field(default_factory=list)
     extracted: int = 0
-    """So many messages were looked at for memories."""
+    """From how many messages memories were extracted."""
     closed: JsonObject | None = None
-    """How the session ended, unless something was said since."""
+    """The end of the session, unless messages came after it."""
 
 
 class _Once:

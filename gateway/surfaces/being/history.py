@@ -40,7 +40,7 @@ class Fresh:
     marker: str
     day: str
     gap: bytes
-    """What is missing at the end of the day's file."""
+    """Lines that are missing at the end of the day's file."""
 
 
 class History:

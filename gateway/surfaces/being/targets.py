@@ -25,7 +25,7 @@ class Place:
 
     path: str
     key: str | None
-    """That of a new one; none where it goes by its content."""
+    """The key of a new entry; None if its name follows from its content."""
     exists: bool
 
     @property

@@ -35,7 +35,7 @@ class Answer:
         self.citations: list[JsonObject] = []
         self.deltas: list[str] = []
         self.origins: dict[str, JsonObject] = {}
-        """What people know those chunks and documents by that it draws on, by their ids, as far as that is told."""
+        """Titles, paths and dates of the sources, by the ids of chunks and documents, as far as they were sent."""
         self.note: str | None = None
         """What the platform says of the answer: that no model made it, or that it names no source."""
         self._retrieved: list[JsonObject] | None = None

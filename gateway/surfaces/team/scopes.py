@@ -24,7 +24,7 @@ class Place:
     folder: str
     ending: str = ".md"
     mark: str = ""
-    """Whose it is, where that is no other's: an id says it too."""
+    """A sign of the owner if the scope is private, which is also part of its ids."""
 
     def path(self, name: str) -> str:
         return f"{self.folder}/{name}{self.ending}"

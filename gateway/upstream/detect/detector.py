@@ -167,9 +167,9 @@ class Round:
         self._on_ghost: frozenset[Fingerprint] = frozenset()
         self._seen: set[str] = set()
         self._no_list: Answer | None = None
-        """How the platform answers that does not list its brains."""
+        """The answer of a platform that does not list its brains."""
         self._refused = GatewayError("upstream_error", _NOTHING_THERE)
-        """What to say if nothing is found."""
+        """The error if no route is found."""
 
     async def verdict(self) -> Verdict:
         started = self._clock()

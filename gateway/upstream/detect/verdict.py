@@ -50,7 +50,7 @@ class Verdict:
     dialect: Dialect
     present: frozenset[str] = frozenset()
     nowhere: frozenset[Fingerprint] = frozenset()
-    """How the platform answers a path that no route has; empty where that was never seen."""
+    """The answers of the platform to a path that no route has; empty if none was seen."""
     blurred: bool = False
     """Whether it answers the same for a brain that it does not have."""
     until: float = float("inf")

@@ -73,7 +73,7 @@ class Route:
     decode: Decoder = unchanged
     reframe: Reframe = as_they_come
     name: str = field(init=False)
-    """How receipts and logs call this route."""
+    """The name of this route in receipts and logs."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.method} {self.path}")
@@ -108,15 +108,15 @@ class Dialect:
     finds: Callable[[str], bool] = lambda _path: True
     """Whether search ever finds what is stored at a path."""
     writes_index: bool = False
-    """Whether consolidating there writes index files, `MEMORY.md`, which go on telling of notes that are gone."""
+    """Whether consolidating there writes index files, `MEMORY.md`, which still name notes that are gone."""
     caveats: tuple[str, ...] = ()
     """What to expect there that cannot be found out without doing it, in sentences for a person."""
     without_brains: str = ""
-    """What is said of a platform of this kind, which has no brains; empty where there are brains."""
+    """A sentence about platforms of this kind if they have no brains; otherwise empty."""
     wants: str = ""
-    """Which settings give it the credential it wants, where a token alone is not enough."""
+    """The settings that give it the credential it wants, if a token alone is not enough."""
     plain: "Dialect | None" = None
-    """The make of it that answers an unknown route in plain text."""
+    """The make of platform that answers an unknown route in plain text."""
 
 
 def json_object(answer: Any) -> JsonObject | None:

@@ -20,7 +20,7 @@ from gateway.http.auth.login.redirects import check_redirect, is_registered
 from gateway.operations.errors import GatewayError
 
 Fetch = Callable[[str], Awaitable[tuple[str, bytes]]]
-"""Gets a public page, and says where it was after redirects. Raises GatewayError."""
+"""Fetches a public page. Returns its address after redirects, and its body. Raises GatewayError."""
 
 DYNAMIC: Final = "dyn."
 # Registered programs keep their client id; some for as long as they are installed.

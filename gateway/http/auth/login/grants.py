@@ -46,7 +46,7 @@ class Asked:
     redirect_uri: str
     challenge: str
     scope: str
-    """The highest of those that were asked for: it has all below it."""
+    """The highest of the scopes that were asked for, which includes all below it."""
     state: str | None
 
     def granted_to(self, user: User) -> str:

@@ -10,7 +10,7 @@ from gateway.operations import scopes
 from gateway.operations.caller import Principal
 
 ISSUER = "brains-gateway:users"
-"""By this name private notes go, whatever the address of the gateway is."""
+"""The issuer's name for private notes, which does not depend on the address of the gateway."""
 
 
 class LoginInbound:

@@ -33,7 +33,7 @@ class Form:
     """What a page sends back to us."""
 
     sealed: str
-    """What it is about. Nobody else could have made it, and it is good in this browser alone."""
+    """The sealed state of the page. Only we can make it, and it is valid in this browser alone."""
     redirect_uri: str
 
 
