@@ -6,7 +6,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, get_args, get_origin
 
 from mcp_types import InputRequiredResult, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
 
 from gateway.mcp.input_errors import printable
 from gateway.mcp.result import Result
@@ -16,6 +17,16 @@ from gateway.operations.table import JsonObject
 
 # Some hosts add this to the arguments of every call, for a scheduler of their own.
 _ADDED_BY_HOSTS: Final = "wait_for_previous"
+
+
+def _refuse_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must not be blank")
+    return text
+
+
+# For text that a person or a model should find again: spaces alone are a mistake.
+NOT_BLANK: Final = AfterValidator(_refuse_blank)
 
 
 class Input(BaseModel):

@@ -30,6 +30,8 @@ class Effect(Enum):
 
     READ = "read"
     """It changes nothing, so it can be sent again."""
+    FIND = "find"
+    """It changes nothing either. Its answer has lists of results, which are cut to the number that was asked for."""
     STORE = "store"
     """It stores something of a caller. Without a clear answer it may be stored all the same, so a step looks."""
     CHANGE = "change"
@@ -113,7 +115,7 @@ class Op(StrEnum):
         op = str.__new__(cls, name)
         op._value_ = name
         op.effect, op.policy, op.answer_bytes, op.lacked, op.probe = effect, policy, answer_bytes, lacked, probe
-        op.reads, op.stores = effect is Effect.READ, effect is Effect.STORE
+        op.reads, op.stores = effect in {Effect.READ, Effect.FIND}, effect is Effect.STORE
         op.writes = effect in {Effect.STORE, Effect.CHANGE}
         return op
 
@@ -126,12 +128,12 @@ class Op(StrEnum):
     CREATE_BARE_BRAIN = "create_bare_brain", Effect.STORE, _SAME, _RECEIPT, "create bare brain"
     # Never probed, because the probe would delete a brain if it existed.
     DELETE_BRAIN = "delete_brain", Effect.STORE, _ONCE, _RECEIPT, "deleting brains", Probe.NEVER
-    SEARCH = "search", Effect.READ, _READ, _NOTES, "search", Probe.EMPTY
-    SORTED_SEARCH = "sorted_search", Effect.READ, _READ, _NOTES, "sorted search"
+    SEARCH = "search", Effect.FIND, _READ, _NOTES, "search", Probe.EMPTY
+    SORTED_SEARCH = "sorted_search", Effect.FIND, _READ, _NOTES, "sorted search"
     # A search that finds notes of the agent namespace: not every index holds them.
-    AGENT_SEARCH = "agent_search", Effect.READ, _READ, _NOTES, "agent search"
-    SESSION_RECALL = "session_recall", Effect.READ, _READ, _NOTES, "recall in a session"
-    RECALL = "recall", Effect.READ, _READ, _NOTES, "recall that knows sessions"
+    AGENT_SEARCH = "agent_search", Effect.FIND, _READ, _NOTES, "agent search"
+    SESSION_RECALL = "session_recall", Effect.FIND, _READ, _NOTES, "recall in a session"
+    RECALL = "recall", Effect.FIND, _READ, _NOTES, "recall that knows sessions"
     CREATE_DOCUMENT = "create_document", Effect.STORE, _SAME, _NOTES, "documents by record", Probe.EMPTY
     WRITE_DOCUMENT = "write_document", Effect.STORE, _SAME, _RECEIPT, "documents by path"
     BATCH_WRITE = "batch_write", Effect.STORE, _SAME, _RECEIPT, "writes in a batch"
@@ -152,7 +154,7 @@ class Op(StrEnum):
     APPEND_MESSAGE = "append_message", Effect.STORE, _ONCE, _NOTES, "sessions"
     LIST_MESSAGES = "list_messages", Effect.READ, _READ, _DOCUMENT, "list messages", Probe.NEVER
     CLOSE_SESSION = "close_session", Effect.CHANGE, _STAGE, _RESULT, "sessions"
-    EXTRACT = "extract", Effect.READ, _EXTRACT, _RESULT, "extraction", Probe.EMPTY
+    EXTRACT = "extract", Effect.FIND, _EXTRACT, _RESULT, "extraction", Probe.EMPTY
     REFLECT = "reflect", Effect.CHANGE, _STAGE, _RESULT, "reflection", Probe.EMPTY
     CONSOLIDATE = "consolidate", Effect.CHANGE, _STAGE, _RESULT, "consolidate"
     COMPILE = "compile", Effect.CHANGE, _STAGE, _RESULT, "compile"

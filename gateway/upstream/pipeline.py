@@ -22,7 +22,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.json_text import TooLarge, parse_json, parse_list
 from gateway.operations.observer import Observer
-from gateway.operations.table import Args, JsonObject, JsonValue, Kind, Op
+from gateway.operations.table import Args, Effect, JsonObject, JsonValue, Kind, Op
 from gateway.operations.wait_timer import WaitTimer
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.budget import Budget
@@ -48,7 +48,6 @@ log = structlog.get_logger()
 
 # The time for a request of a call that has used up its own: enough for a look at the outcome of a write.
 _LAST_SECONDS: Final = 5.0
-_FINDS: Final = frozenset({Op.SEARCH, Op.SORTED_SEARCH, Op.AGENT_SEARCH, Op.SESSION_RECALL, Op.RECALL, Op.EXTRACT})
 # Some platforms send a few more results than they were asked for, and some of those are not for the caller.
 _MOST_FOUND: Final = 100
 _MARGIN: Final = 100
@@ -337,7 +336,7 @@ async def _parse(op: Op, heard: Heard) -> JsonValue:
 
 def _shorten(op: Op, args: Args, answer: JsonValue) -> JsonValue:
     """The results, without those that were not asked for, because each result costs time in the layers above."""
-    if op not in _FINDS or not isinstance(answer, dict):
+    if op.effect is not Effect.FIND or not isinstance(answer, dict):
         return answer
     most = (args.get("top_k") or _MOST_FOUND) + _MARGIN
     for key, found in answer.items():

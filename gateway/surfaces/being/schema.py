@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from gateway.mcp.shapes import ADDS, READS, hints
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 
 TEXT_LENGTH = 100_000
@@ -17,12 +17,6 @@ _LIST = 100
 _IDS = 50
 
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("blank", "must not be blank")
-    return text
 
 
 def _date(day: str) -> str:
@@ -33,9 +27,9 @@ def _date(day: str) -> str:
     return day
 
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH), AfterValidator(_not_blank)]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_not_blank)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_not_blank)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH), NOT_BLANK]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000), NOT_BLANK]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), NOT_BLANK]
 Names = Annotated[list[Name], Field(max_length=_LIST)]
 # The pattern is only for clients: our own check has its own message, and not every match is a date.
 Day = Annotated[str, AfterValidator(_date), Field(json_schema_extra={"pattern": _DAY})]

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from gateway.mcp.shapes import READS, STRING, object_of, result
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 
@@ -14,7 +14,10 @@ _HIT: JsonObject = object_of({"id": STRING, "title": STRING, "url": STRING})
 
 class SearchInput(Input):
     query: Annotated[
-        str, StringConstraints(min_length=1, max_length=4096), Field(description="What to look for, in plain words.")
+        str,
+        StringConstraints(min_length=1, max_length=4096),
+        NOT_BLANK,
+        Field(description="What to look for, in plain words."),
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 
 DEFAULT_NAMESPACE = "default"
@@ -47,7 +47,7 @@ class GetInput(Input):
 
 class SearchInput(Input):
     query: Annotated[
-        str, StringConstraints(min_length=1, max_length=4096), Field(description="Natural-language query.")
+        str, StringConstraints(min_length=1, max_length=4096), NOT_BLANK, Field(description="Natural-language query.")
     ]
     namespace: OneNamespace = None
     tags: TagFilter = None

@@ -5,19 +5,13 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints
 
 from gateway.mcp.shapes import ADDS, READS
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memo.metadata import as_json, one_line
 
 LEAST, MOST, DEFAULT_LIMIT = 1, 100, 10
 METADATA_LENGTH: Final = 16_000
-
-
-def _telling(content: str) -> str:
-    if not content.strip():
-        raise ValueError("content must not be empty")
-    return content
 
 
 def _storable(metadata: JsonObject | None) -> JsonObject | None:
@@ -32,7 +26,9 @@ def _storable(metadata: JsonObject | None) -> JsonObject | None:
 
 
 class SearchInput(Input):
-    query: Annotated[str, StringConstraints(min_length=1, max_length=4096), Field(description="Search query")]
+    query: Annotated[
+        str, StringConstraints(min_length=1, max_length=4096), NOT_BLANK, Field(description="Search query")
+    ]
     limit: Annotated[
         int, Field(ge=LEAST, le=MOST, description=f"Max results (default: {DEFAULT_LIMIT}, range: {LEAST}-{MOST})")
     ] = DEFAULT_LIMIT
@@ -43,7 +39,7 @@ class RecordInput(Input):
         str,
         StringConstraints(min_length=1, max_length=2_000_000),
         Field(description="The memo content, best under 5000 characters"),
-        AfterValidator(_telling),
+        NOT_BLANK,
     ]
     source: Annotated[
         Annotated[str, StringConstraints(min_length=1, max_length=256)] | None,

@@ -54,6 +54,7 @@ _RULES: Final[Mapping[str, str]] = {
     "string_type": "Parameter '{name}' must be a string",
     "string_unicode": "Parameter '{name}' must be valid Unicode text",
     "string_too_long": "Parameter '{name}' must have at most {max_length:,} characters",
+    "blank": "Parameter '{name}' must not be empty",
     "int_type": "Parameter '{name}' must be a number",
     "greater_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",
     "less_than_equal": f"Parameter '{{name}}' must be between {LEAST} and {MOST}",

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from gateway.mcp.shapes import BOOLEAN, INTEGER, READS, STRING, hints, object_of, result
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 from gateway.surfaces.memory.schema import BrainRef, Tag
@@ -38,7 +38,10 @@ class ReadInput(Input):
 class UpdateInput(Input):
     path: Path
     content: Annotated[
-        str, StringConstraints(min_length=1, max_length=1_500_000), Field(description="the whole new text of the note")
+        str,
+        StringConstraints(min_length=1, max_length=1_500_000),
+        NOT_BLANK,
+        Field(description="the whole new text of the note"),
     ]
     checksum_sha256: Checksum
     title: Annotated[

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StringConstraints, model_validator
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, NUMBER, READS, STRING, hints, object_of, result
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 from gateway.operations.table import JsonObject
 
@@ -14,7 +14,7 @@ from gateway.operations.table import JsonObject
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 BrainRef = Annotated[str | None, Field(description="Brain id or slug; the default brain when omitted.")]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Query = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+Query = Annotated[str, StringConstraints(min_length=1, max_length=4096), NOT_BLANK]
 # The schema is the contract's and has no limit for these; no file system and hardly any server takes longer ones.
 _PATH_LENGTH, _URL_LENGTH = 4096, 8192
 Slug = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -37,7 +37,7 @@ class RecallInput(Input):
 
 
 class RememberInput(Input):
-    content: Annotated[str, StringConstraints(min_length=1, max_length=5_000_000)]
+    content: Annotated[str, StringConstraints(min_length=1, max_length=5_000_000), NOT_BLANK]
     title: Annotated[
         Annotated[str, StringConstraints(min_length=1, max_length=512)] | None,
         Field(description="derived from first heading if omitted"),
@@ -100,7 +100,7 @@ class ConsolidateInput(Input):
 
 
 class CreateBrainInput(Input):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128), NOT_BLANK]
     slug: Slug | None = None
     visibility: Literal["private", "tenant", "public"] = "private"
 
@@ -114,7 +114,7 @@ class ListBrainsInput(Input):
 
 
 class AskInput(Input):
-    query: Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+    query: Annotated[str, StringConstraints(min_length=1, max_length=8192), NOT_BLANK]
     brain: BrainRef = None
     top_k: Annotated[int, Field(ge=1, le=50)] | None = None
 

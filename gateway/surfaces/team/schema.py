@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from gateway.mcp.shapes import ADDS, BOOLEAN, INTEGER, READS, STRING, hints, object_of
-from gateway.mcp.tool import Input, ToolSpec
+from gateway.mcp.tool import NOT_BLANK, Input, ToolSpec
 from gateway.operations import scopes
 
 TYPES: Final = ("decision", "convention", "constraint", "open_question", "glossary", "status")
@@ -28,6 +28,7 @@ class RememberInput(Input):
     content: Annotated[
         str,
         StringConstraints(min_length=1, max_length=1_000_000),
+        NOT_BLANK,
         Field(description="The statement to remember (plain text)."),
     ]
     type: Annotated[Type, Field(description=f"One of {', '.join(TYPES)}.")]
@@ -42,13 +43,6 @@ class RememberInput(Input):
             "entry is updated in place rather than duplicated."
         ),
     ] = None
-
-    @field_validator("content")
-    @classmethod
-    def _says_something(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("content must not be blank")
-        return value
 
     @field_validator("key")
     @classmethod

@@ -259,15 +259,15 @@ class Round:
         return [item for item in items if isinstance(item, dict)]
 
     async def _nowhere(self, brain: str) -> frozenset[Fingerprint]:
-        """The answer to a path that no route has."""
+        """The answers to paths that no route has: a front end may answer each root in its own way."""
         nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
-        path = Route("POST", "/v1/brains/{brain}/{nonsense}").fill(nonsense)
+        paths = [Route("POST", f"{root}/{{brain}}/{{nonsense}}").fill(nonsense) for root in _roots(self._dialects)]
         methods = ("POST", "GET") if self._no_list is None else ("POST",)
-        answers = await asyncio.gather(*(self._send(method, path) for method in methods))
+        answers = await asyncio.gather(*(self._send(method, path) for path in paths for method in methods))
         # If the list of brains does not exist, its answer is also that of a missing GET route, unless it has its own
         # words.
         if self._no_list is not None and fingerprint(*self._no_list) != fingerprint(*answers[0]):
-            answers.append(await self._send("GET", path))
+            answers.append(await self._send("GET", paths[0]))
         for response, body in answers:
             if not _is_evidence(response):
                 raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
@@ -327,6 +327,12 @@ def _is_evidence(response: httpx.Response) -> bool:
     """Whether an answer is the platform's own, about this route: no refused credential, no redirect, no failure."""
     status = response.status_code
     return status not in _GATEKEEPERS and not 300 <= status < 400 and (status < 500 or status == 501)
+
+
+def _roots(dialects: Iterable[Dialect]) -> list[str]:
+    """Where dialects have their brains."""
+    paths = (route.path for dialect in dialects for route in dialect.routes.values() if "{brain}" in route.path)
+    return list(dict.fromkeys((_BRAINS, *(path.partition("/{brain}")[0] for path in paths))))
 
 
 def _is_there(answer: Answer | GatewayError, nowhere: frozenset[Fingerprint]) -> bool:

@@ -15,7 +15,6 @@ from gateway.upstream.dialects.dialect import Dialect, Route
 
 ABSENT_SECONDS: Final = 90.0
 _COMPARED_BYTES: Final = 64 * 1024
-_ROOT: Final = b"/v1/brains"
 _METHOD: Final = re.compile(rb"\b(?:GET|HEAD|POST|PUT|DELETE)\b", re.IGNORECASE)
 _TOKEN: Final = re.compile(rb"[\w-]+")
 _ID_LIKE: Final = re.compile(rb"[a-fA-F-]{6,}|[^\d]*\d.*")
@@ -32,9 +31,10 @@ def fingerprint(response: httpx.Response, body: bytes) -> Fingerprint:
     url = response.request.url
     blank = body[:_COMPARED_BYTES].replace(b"\\/", b"/")
     for path in (url.raw_path.partition(b"?")[0], url.path.encode()):
-        # A proxy may have taken a prefix off before the platform saw the path.
-        inner = _ROOT + path.rpartition(_ROOT)[2]
-        blank = blank.replace(path, b"").replace(inner, b"")
+        # A proxy may have taken a prefix off before the platform saw the path, so its ends are taken out, too.
+        segments = path.split(b"/")
+        for cut in range(1, max(2, len(segments) - 1)):
+            blank = blank.replace(b"/" + b"/".join(segments[cut:]), b"")
     return response.status_code, media_type, _TOKEN.sub(_unless_id, _METHOD.sub(b"", blank)).strip()
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from gateway.operations.caller import Call
 from gateway.operations.errors import CATALOGUE, Absent, GatewayError, Unsure
-from gateway.operations.table import JsonObject, Op, Upload
+from gateway.operations.table import Effect, JsonObject, Op, Upload
 from gateway.upstream import sse
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.pipeline import Upstream
@@ -228,7 +228,7 @@ async def test_what_can_be_read_is_answered(dialect: str, op: Op) -> None:
 
 
 @EVERY_DIALECT
-@pytest.mark.parametrize("op", [Op.SEARCH, Op.SORTED_SEARCH, Op.SESSION_RECALL, Op.RECALL, Op.EXTRACT])
+@pytest.mark.parametrize("op", [op for op in Op if op.effect is Effect.FIND])
 async def test_more_results_than_were_wanted_are_dropped_before_they_are_looked_at(dialect: str, op: Op) -> None:
     if op not in DIALECTS[dialect].routes:
         op = Op.SEARCH

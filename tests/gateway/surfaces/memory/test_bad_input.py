@@ -38,6 +38,7 @@ TAKES_BRAIN = [tool for tool in GOOD if tool not in {"memory_create_brain", "mem
 
 LIMITS: list[tuple[str, dict[str, Any], str]] = [
     ("memory_search", {"query": "x" * 4097}, "query must have at most 4,096 characters"),
+    ("memory_search", {"query": " \n"}, "query must not be blank."),
     ("memory_search", {"top_k": 0}, "top_k must be at least 1"),
     ("memory_search", {"top_k": 101}, "top_k must be at most 100"),
     ("memory_search", {"scope": "everything"}, "scope must be one of 'all', 'global', 'project' or 'agent'"),
@@ -46,6 +47,7 @@ LIMITS: list[tuple[str, dict[str, Any], str]] = [
     ("memory_recall", {"top_k": 51}, "top_k must be at most 50"),
     ("memory_recall", {"scope": "all"}, "scope must be one of 'global', 'project' or 'agent'"),
     ("memory_remember", {"content": "x" * 5_000_001}, "content must have at most 5,000,000 characters"),
+    ("memory_remember", {"content": " \t\n"}, "content must not be blank."),
     ("memory_remember", {"title": "x" * 513}, "title must have at most 512 characters"),
     ("memory_remember", {"tags": ["x"] * 65}, "tags must have at most 64 entries"),
     ("memory_remember", {"tags": ["x" * 65]}, "tags[0] must have at most 64 characters"),
@@ -68,10 +70,12 @@ LIMITS: list[tuple[str, dict[str, Any], str]] = [
     ("memory_extract", {"messages": ["hello"]}, "messages[0] must be an object"),
     ("memory_extract", {"messages": [{"role": "user", "content": "x", "name": "y"}]}, "name is not an argument"),
     ("memory_create_brain", {"name": "x" * 129}, "name must have at most 128 characters"),
+    ("memory_create_brain", {"name": "   "}, "name must not be blank."),
     ("memory_create_brain", {"slug": "x" * 65}, "slug must have at most 64 characters"),
     ("memory_create_brain", {"slug": "Not-Lower"}, "slug must match ^[a-z0-9][a-z0-9-]*$"),
     ("memory_create_brain", {"visibility": "secret"}, "visibility must be one of 'private', 'tenant' or 'public'"),
     ("memory_ask", {"query": "x" * 8193}, "query must have at most 8,192 characters"),
+    ("memory_ask", {"query": " "}, "query must not be blank."),
     ("memory_ask", {"top_k": 51}, "top_k must be at most 50"),
     ("memory_ask", {"top_k": 1.5}, "top_k must be a whole number"),
     ("memory_ask", {"top_k": True}, "top_k must be a whole number"),

@@ -3,10 +3,12 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from contract.platform.app import create_app
@@ -16,7 +18,9 @@ from gateway.operations.caller import Call
 from gateway.operations.table import Op
 from gateway.upstream.detect.detector import _probed_empty
 from gateway.upstream.detect.verdict import Verdict
+from gateway.upstream.dialects.catalog import DIALECTS
 from gateway.upstream.dialects.daemon import DAEMON
+from gateway.upstream.dialects.dialect import Route, as_query
 from gateway.upstream.dialects.platform import PLATFORM
 from tests.daemons.fake import FakeDaemon, G, T, Traits, Y
 from tests.gateway.upstream.platforms import (
@@ -51,7 +55,7 @@ from tests.gateway.upstream.platforms import (
 )
 from tests.served import listening
 
-HARMLESS = frozenset(route.name for route in _probed_empty((PLATFORM, DAEMON)))
+HARMLESS = frozenset(route.name for route in _probed_empty([d for d in DIALECTS.values() if not d.without_brains]))
 LESS = names_of(PLATFORM) - {f"POST {BRAIN}/compile", f"POST {BRAIN}/recall", f"POST {BRAIN}/documents/ingest/url"}
 # The daemons compile nothing, and recall in a way that nothing here uses.
 DAEMONS = names_of(DAEMON) - {f"POST {BRAIN}/compile"} | {f"POST {BRAIN}/recall"}
@@ -215,6 +219,34 @@ async def test_a_platform_behind_a_proxy_may_say_a_path_that_nobody_sent(dialect
     with listening(wild(dialect, no_route=no_route).app()) as url:
         verdict = await verdict_on(url)
     assert found(verdict) == (dialect, ROUTES[dialect], ALL - ROUTES[dialect])
+
+
+FIND = Route("GET", "/v2/brains/{brain}/find", as_query(q="query"))
+FINDER = replace(PLATFORM, name="finder", routes={**PLATFORM.routes, Op.SEARCH: FIND, Op.SORTED_SEARCH: FIND})
+
+
+def says_only_the_inner_path(request: Request) -> Response:
+    return JSONResponse({"path": request.url.path.removeprefix("/api")}, 404)
+
+
+def says_page_outside_v1(request: Request) -> Response:
+    """A front end that only hands on what is below /v1."""
+    return says_problem(request) if request.url.path.startswith("/v1/") else says_home_page(request)
+
+
+@pytest.mark.parametrize(
+    ("no_route", "prefix"), [(says_only_the_inner_path, "/api"), (says_page_outside_v1, "")], ids=["prefix", "page"]
+)
+@pytest.mark.parametrize("has_find", [False, True], ids=["without", "with"])
+async def test_a_route_below_another_root_is_seen_where_it_is_and_only_there(
+    no_route: Say, prefix: str, has_find: bool
+) -> None:
+    routes = (names_of(FINDER) if has_find else names_of(PLATFORM)) - {PLATFORM.routes[Op.SEARCH].name}
+    platform = Wild(routes, no_route=no_route, prefix=prefix, others=frozenset({FIND.name}))
+    with listening(platform.app()) as url:
+        async with reaching(url + prefix, PLATFORM, FINDER) as upstream:
+            verdict = await upstream.verdict(Call())
+    assert (verdict.dialect.name, verdict.present) == ("finder" if has_find else "platform", routes)
 
 
 BRAIN_FIRST: dict[str, tuple[Say, Say, bool]] = {
