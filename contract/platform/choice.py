@@ -207,9 +207,8 @@ class Reader:
         if self._lacks_address(note):
             return False
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
-        # If only some of the words are there, the note is probably about something else. Grams are not words: some
-        # grams
-        # of a question in other scripts are in many notes.
+        # If only some of the words are there, the note is probably about something else. Grams are not words: some of
+        # a question in other scripts are in many notes.
         is_meant = note.best.document_id == self._meant and not keys & self._subject - self._grams
         if note.best.score >= STRONG or is_meant or not self._subject:
             return True
