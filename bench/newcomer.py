@@ -14,10 +14,13 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from bench.processes import ROOT, environment, running
 from bench.result import Unmeasured, percentile, table
+
+# Of the clock, and of processors.
+Seconds: TypeAlias = tuple[float, float]
 
 # What only search by meaning needs, and how its lines begin in pyproject.toml.
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
@@ -29,9 +32,11 @@ _NOTE: Final = b"# Tyres\n\nThe garage changes the tyres of the car on Thursday 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.newcomer", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of each measurement")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--no-set-up", action="store_true", help="only first calls: a set-up takes minutes")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [*_set_ups(Path(folder), rounds), *_first_calls(Path(folder), rounds)]
+        rows = [] if given.no_set_up else list(_set_ups(Path(folder), given.rounds))
+        rows += _first_calls(Path(folder), given.rounds)
     sys.stdout.write(table(["What", "Without", "With", "Ratio", "Difference"], rows) + "\n")
 
 
@@ -39,8 +44,7 @@ def _set_ups(folder: Path, rounds: int) -> Iterator[list[str]]:
     """The set-up of `make run`, in seconds of the clock and of processors."""
     without, whole = _copy(folder / "set-up-without", is_whole=False), _copy(folder / "set-up-with", is_whole=True)
     turns = [(_set_up(without), _set_up(whole)) for _ in range(rounds)]
-    for place, of in enumerate(("the clock", "processors")):
-        yield _row(f"set-up, s of {of}", [one[place] for one, _ in turns], [other[place] for _, other in turns])
+    yield from _rows("set-up", turns)
 
 
 def _copy(tree: Path, *, is_whole: bool) -> Path:
@@ -56,7 +60,7 @@ def _copy(tree: Path, *, is_whole: bool) -> Path:
     return tree
 
 
-def _set_up(tree: Path) -> tuple[float, float]:
+def _set_up(tree: Path) -> Seconds:
     (tree / ".venv" / ".running").unlink(missing_ok=True)
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     env = environment({"PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1"})
@@ -67,8 +71,10 @@ def _set_up(tree: Path) -> tuple[float, float]:
 
 def _first_calls(folder: Path, rounds: int) -> Iterator[list[str]]:
     """From the start of a process to its first answer, in seconds."""
-    ways = [["bench.words_only", "--data-dir", str(folder / "without")]]
-    ways += [["gateway", "platform", "--data-dir", str(folder / "with")]]
+    ways = [
+        ["bench.words_only", "--data-dir", str(folder / name), *flags]
+        for name, flags in (("without", []), ("with", ["--vectors"]))
+    ]
     for way in ways:
         with running(way[0], way, folder) as server:
             for n in range(_NOTES):
@@ -76,15 +82,15 @@ def _first_calls(folder: Path, rounds: int) -> Iterator[list[str]]:
     calls: dict[str, Callable[[str, int], None]] = {"write": _write, "search": _search}
     for what, call in calls.items():
         # The first turn writes what bytecode is missing, and is not counted.
-        turns = [[_first(way, folder, call, n) for way in ways] for n in range(rounds + 1)][1:]
-        yield _row(f"first call of a process, {what}, s", *map(list, zip(*turns, strict=True)))
+        turns = [(_first(ways[0], folder, call, n), _first(ways[1], folder, call, n)) for n in range(rounds + 1)]
+        yield from _rows(f"first call of a process, {what}", turns[1:])
 
 
-def _first(way: list[str], folder: Path, call: Callable[[str, int], None], n: int) -> float:
+def _first(way: list[str], folder: Path, call: Callable[[str, int], None], n: int) -> Seconds:
     began = time.perf_counter()
     with running(way[0], way, folder) as server:
         call(server.url, _NOTES + n)
-        return time.perf_counter() - began
+        return time.perf_counter() - began, server.cpu_seconds()
 
 
 def _write(url: str, n: int) -> None:
@@ -97,9 +103,10 @@ def _search(url: str, n: int) -> None:
     urllib.request.urlopen(f"{url}/v1/brains/main/search?q=when+does+car+{n}+get+new+tyres").close()
 
 
-def _row(what: str, without: list[float], whole: list[float]) -> list[str]:
-    one, other = percentile(without, 0.5), percentile(whole, 0.5)
-    return [what, f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}", f"{other - one:+.2f}"]
+def _rows(what: str, turns: list[tuple[Seconds, Seconds]]) -> Iterator[list[str]]:
+    for place, of in enumerate(("the clock", "processors")):
+        one, other = (percentile([turn[side][place] for turn in turns], 0.5) for side in (0, 1))
+        yield [f"{what}, s of {of}", f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}", f"{other - one:+.2f}"]
 
 
 if __name__ == "__main__":

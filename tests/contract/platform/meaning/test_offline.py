@@ -95,6 +95,8 @@ def test_a_word_too_long_to_be_kept_counts_each_time() -> None:
     first = embedder.embed([f"the {long}"])
     assert np.array_equal(embedder.embed([f"the {long}"]), first)
     assert not np.array_equal(embedder.embed(["the"]), first)
+    assert embedder._loaded is not None
+    assert embedder._loaded._kept.keys() == {"the"}
 
 
 @pytest.mark.parametrize("mark", ["<s>", "</s>", "<unk>"])
