@@ -23,8 +23,9 @@ WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 MEANT, STANDS_OUT = 0.5, 0.3
 # Where nothing can be told as the answer, the nearest note is, and is called no more than that: if its meaning is as
 # near as the first, and nearer than that of every other note by the second. A note that has some words of the question
-# and was not told is likely about something else: it must be nearer by the third (chosen with `bench/meaning`).
-NEAREST, AHEAD, AHEAD_WITH_WORDS = 0.4, 0.1, 0.2
+# and was not told is likely about something else: it must be nearer by the third. (Chosen with `bench/meaning` and
+# `bench/answers`.)
+NEAREST, AHEAD, AHEAD_WITH_WORDS = 0.4, 0.1, 0.3
 # Words that a question asks with, and that say little of what it is about, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
