@@ -1,8 +1,12 @@
-"""The embedded brain as a platform without a model: what writes took before there were vectors."""
+"""The embedded brain as a platform without a model: what writes took before there were vectors.
+
+With `--vectors` it has the small model, to compare.
+"""
 
 import argparse
 from pathlib import Path
 
+from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.store import Store
 from gateway.app.embedded import platform_server
 from gateway.app.startup import listening_socket
@@ -12,8 +16,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--vectors", action="store_true")
     given = parser.parse_args()
-    store = Store.open(given.data_dir)
+    store = Store.open(given.data_dir, OfflineEmbedder() if given.vectors else None)
     try:
         run_until_stopped(platform_server(store, None, None), [listening_socket("127.0.0.1", given.port)])
     finally:

@@ -1,10 +1,14 @@
 """What vectors add to a write on the embedded brain: the same notes with and without, by turns.
 
-Over HTTP, as whoever writes has it, and through the store alone.
+Over HTTP, as whoever writes has it, and through the store alone. `python -m bench.writes TREE` compares with another
+checkout instead, over HTTP.
 """
 
+import argparse
 import asyncio
 import json
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -93,6 +97,7 @@ def _over_http(workdir: Path, before: list[str], texts: list[str]) -> Times:
 
 
 async def _to_both(ports: tuple[int, int], before: list[str], texts: list[str]) -> Times:
+    """The second is of a server that makes vectors."""
     times: Times = ([], [])
     async with asyncio.timeout(300):
         both = [await Connection.open(port) for port in ports]
@@ -146,3 +151,32 @@ def _through_store(workdir: Path, before: list[str], texts: list[str]) -> Times:
 def _check(told: JsonObject) -> None:
     if told["embedded"] != told["chunks"]:
         raise Unmeasured("Some of what was written has no vector.")
+
+
+def compare(tree: Path, number: int, workdir: Path) -> str:
+    """This tree with another one, which may be from before there were vectors."""
+    notes, lines = _notes(number), []
+    before = notes.pop("before")
+    for kind, texts in notes.items():
+        command = ["gateway", "platform", "--data-dir"]
+        with (
+            running("there", [*command, str(workdir / f"there {kind}")], workdir, tree=tree) as other,
+            running("here", [*command, str(workdir / f"here {kind}")], workdir) as this,
+        ):
+            times = run(_to_both((other.port, this.port), before, texts))
+        there, here = (percentile(values, 0.5) for values in times)
+        lines.append([kind, f"{there:.2f}", f"{here:.2f}", f"{here / there:.2f}"])
+    return table(["Note", "p50 ms there", "p50 ms here", "Ratio"], lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.writes", description=compare.__doc__)
+    parser.add_argument("tree", type=Path, help="another checkout")
+    parser.add_argument("--writes", type=int, default=300, help="of each kind of note")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        sys.stdout.write(compare(given.tree.resolve(), given.writes, Path(folder)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from bench.meaning import minilm
 from bench.meaning.data import Collection, Part, collections
-from bench.meaning.measure import NO_ANSWER, Kinds, measure
+from bench.meaning.measure import NO_ANSWER, Kinds, Told, measure
 from bench.result import table
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
@@ -77,6 +77,13 @@ def _page(every: Sequence[Collection], embedders: Sequence[Embedder], part: Part
         "",
         _scores(figures),
         "",
+        "## Answers by rule",
+        "",
+        "What is told of so many questions: a note that answers, or another one, each as the answer or only as the",
+        "nearest note; or nothing, which is right where no note answers.",
+        "",
+        _answers(figures),
+        "",
     ]
     return "\n".join(lines)
 
@@ -107,6 +114,16 @@ def _scores(every: dict[str, dict[str, Kinds]]) -> str:
                 cells.append(f"{best[len(best) // 2]:.2f}, {best[-1]:.2f}; {sum(hits) / len(hits):.1f}")
             rows.append([name, kind, *cells])
     return table(["Brain", "Kind of question", *next(iter(every.values()))], rows)
+
+
+def _answers(every: dict[str, dict[str, Kinds]]) -> str:
+    rows = []
+    for name, by_way in every.items():
+        for way, kinds in by_way.items():
+            for kind, figures in sorted(kinds.items()):
+                if figures.told:
+                    rows.append([name, kind, way, *(str(figures.told[told]) for told in get_args(Told))])
+    return table(["Brain", "Kind of question", "Found by", *get_args(Told)], rows)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,11 @@ def _by_wordllama(words: Sequence[str]) -> Numbers:
     """The sum of the pieces of each word, with a table that has none."""
     nothing, as_it_is = np.zeros((0, DIMENSIONS), np.int8), np.eye(DIMENSIONS, dtype=np.float32)
     empty = Table([], nothing, np.zeros(0, np.float32), as_it_is)
-    return np.stack([rows.sum(axis=0) for rows in Lexicon.load(empty).rows_of([[word] for word in words])])
+    lexicon = Lexicon.load(empty)
+    numbers = [lexicon.numbers_of([word]) for word in words]
+    return np.stack(
+        [lexicon.rows_of(some, np.empty((len(some), DIMENSIONS), np.float32)).sum(axis=0) for some in numbers]
+    )
 
 
 def _joined(sums: Sums, words: Sequence[str], by_minilm: Numbers, by_wordllama: Numbers) -> tuple[Numbers, Numbers]:

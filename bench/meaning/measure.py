@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,12 +11,17 @@ from typing import Final, Literal, TypeAlias
 
 from bench.meaning.data import Collection, Part, Question
 from contract.platform.brains import Brain
+from contract.platform.choice import choose, nearest
 from contract.platform.library import Operation
 from contract.platform.meaning.embedder import Embedder
-from contract.platform.search import Hit
+from contract.platform.question import Question as Asked
+from contract.platform.search import Found, Hit
 from contract.platform.store import Store
 
 Way: TypeAlias = Literal["words", "meaning", "both"]
+# What an answer by rule tells: a note that answers the question, or another one; each as the answer, or only as the
+# nearest note.
+Told: TypeAlias = Literal["right", "nearest, right", "nothing", "nearest, wrong", "wrong"]
 
 DEPTHS: Final = (1, 5, 10)
 NO_ANSWER: Final = "no answer"
@@ -34,6 +40,7 @@ class Figures:
     """For each question the score of the first hit."""
     hits: list[int] = field(default_factory=list)
     """For each question how many of the ten hits that it wants there are."""
+    told: Counter[Told] = field(default_factory=Counter)
 
     def recalls(self) -> list[float]:
         return [sum(column) / len(self.found) for column in zip(*self.found, strict=True)]
@@ -62,8 +69,11 @@ def measure(every: Sequence[Collection], embedder: Embedder | None, part: Part) 
             for brain, notes in zip(brains[collection.name], collection.brains, strict=True):
                 for question in collection.questions:
                     if question.part == part and question.answers <= notes.keys():
-                        for way, ranked in _searched(store, brain, question.text, embedder is not None):
+                        found = _found(store, brain, question.text, embedder is not None)
+                        for way, ranked in _ranked(store, brain, question.text, found):
                             ways.setdefault(way, {}).setdefault(question.kind, Figures()).add(question, ranked)
+                        whole: Way = "both" if embedder else "words"
+                        ways[whole][question.kind].told[_told(found, question)] += 1
     return made
 
 
@@ -96,25 +106,34 @@ def _wait_for_vectors(store: Store) -> None:
         time.sleep(0.05)
 
 
-def _searched(
-    store: Store, brain: Brain, text: str, is_hybrid: bool
-) -> Iterator[tuple[Way, Sequence[tuple[str, float]]]]:
-    most = max(DEPTHS)
-    found = store.search(brain, text, most)
+def _found(store: Store, brain: Brain, text: str, is_hybrid: bool) -> Found:
     ends = time.monotonic() + LONGEST_WAIT
-    while is_hybrid and found.method != "hybrid":
+    while (found := store.search(brain, text, max(DEPTHS))).method != "hybrid" and is_hybrid:
         # A query does not wait long for a service; by now it may know the answer.
         if time.monotonic() > ends:
             raise RuntimeError("a question was searched for by its words alone")
         time.sleep(0.5)
-        found = store.search(brain, text, most)
-    if not is_hybrid:
-        yield "words", _notes(found.hits, [hit.score for hit in found.hits])
-        return
-    yield "both", _notes(found.hits, [hit.score for hit in found.hits])
-    hits = [hit for hit in store.search(brain, text, SORTED_BY_MEANING).hits if hit.semantic is not None]
-    hits.sort(key=lambda hit: hit.semantic or 0.0, reverse=True)
-    yield "meaning", _notes(hits[:most], [hit.semantic or 0.0 for hit in hits[:most]])
+    return found
+
+
+def _ranked(store: Store, brain: Brain, text: str, found: Found) -> Iterator[tuple[Way, Sequence[tuple[str, float]]]]:
+    yield "both" if found.method == "hybrid" else "words", _notes(found.hits, [hit.score for hit in found.hits])
+    if found.method == "hybrid":
+        hits = [hit for hit in store.search(brain, text, SORTED_BY_MEANING).hits if hit.semantic is not None]
+        hits.sort(key=lambda hit: hit.semantic or 0.0, reverse=True)
+        hits = hits[: max(DEPTHS)]
+        yield "meaning", _notes(hits, [hit.semantic or 0.0 for hit in hits])
+
+
+def _told(found: Found, question: Question) -> Told:
+    asked = Asked.read(question.text)
+    answered = choose(found, asked)
+    quotes = answered or nearest(found, asked)
+    if not quotes:
+        return "nothing"
+    if any(PurePosixPath(quote.hit.path).stem in question.answers for quote in quotes):
+        return "right" if answered else "nearest, right"
+    return "wrong" if answered else "nearest, wrong"
 
 
 def _notes(hits: Sequence[Hit], scores: Sequence[float]) -> list[tuple[str, float]]:

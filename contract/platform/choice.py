@@ -22,8 +22,10 @@ WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 # other note by the second: if several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.5, 0.3
 # If there is no answer, the nearest note is quoted as the nearest one: if its meaning is as near as the first, and
-# nearer than that of every other note by the second (chosen with `bench/meaning`).
-NEAREST, AHEAD = 0.3, 0.2
+# nearer than that of every other note by the second. A note that has some words of the question, and was not quoted as
+# the answer, is probably about something else: it must be nearer by the third (chosen with `bench/meaning` and
+# `bench/answers`).
+NEAREST, AHEAD, AHEAD_WITH_WORDS = 0.4, 0.1, 0.3
 # Words that a question asks with, and that say little about its subject, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
@@ -117,7 +119,8 @@ def nearest(found: Found, question: Question | None = None) -> list[Quote]:
     """Quotes of the note that is nearest in meaning to a question without an answer; none if no note is near."""
     meant = _meant(found.hits, NEAREST, AHEAD)
     hits = [hit for hit in found.hits if hit.document_id == meant]
-    if not hits:
+    has_words = any(hit.keyword for hit in hits)
+    if not hits or (has_words and _meant(found.hits, NEAREST, AHEAD_WITH_WORDS) is None):
         return []
     return Reader(found.terms, question or Question.read(""), meant).quotes(_notes(hits)[0])
 

@@ -131,10 +131,11 @@ def chunks(body: str) -> list[str]:
 
 def _blocks(body: str) -> Iterator[tuple[int, int, int, bool]]:
     """Paragraphs, headings and list blocks, none longer than a chunk may be."""
-    fenced = False
+    fenced, has_fences = False, "```" in body or "~~~" in body
     for begin, stop in _paragraphs(body):
         starts_heading = not fenced and HEADING.match(body, begin, stop) is not None
-        fenced ^= sum(1 for _ in FENCE.finditer(body, begin, stop)) % 2 == 1
+        if has_fences:
+            fenced ^= sum(1 for _ in FENCE.finditer(body, begin, stop)) % 2 == 1
         for start, end, size in _cut(body, begin, stop):
             yield start, end, size, starts_heading and start == begin
 

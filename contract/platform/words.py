@@ -115,7 +115,7 @@ def grams(text: str) -> str:
     The last character of each run is added alone, so that every character begins some gram. Words of other scripts
     that touch a run are added too, because SQLite's tokenizer takes both for one word.
     """
-    if not UNSPACED.search(text):
+    if text.isascii() or not UNSPACED.search(text):
         return ""
     parts: list[str] = []
     for piece in GRAM_SOURCE.findall(text):
@@ -125,4 +125,4 @@ def grams(text: str) -> str:
 
 def count(text: str) -> int:
     """How many words the text has, two characters of an unspaced script counting as one."""
-    return len(UNIT.findall(text))
+    return len(every(text)) if text.isascii() else len(UNIT.findall(text))

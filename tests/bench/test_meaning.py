@@ -89,3 +89,15 @@ def test_meaning_takes_nothing_from_words(part: Part, name: str) -> None:
 @pytest.mark.parametrize("name", [NOTES.name, SMALL.name])
 def test_where_nothing_answers_the_first_hit_has_a_low_score(name: str) -> None:
     assert max(figures()[name]["both"][NO_ANSWER].best) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.needs_offline_model
+@pytest.mark.parametrize(("name", "paraphrases", "nothing"), [(NOTES.name, 0.2, 0.95), (SMALL.name, 0.3, 0.85)])
+def test_an_answer_tells_notes_in_other_words_and_nothing_where_there_is_none(
+    name: str, paraphrases: float, nothing: float
+) -> None:
+    by_both = figures()[name]["both"]
+    told, unanswerable = by_both["paraphrase"].told, by_both[NO_ANSWER].told
+    assert told["right"] + told["nearest, right"] >= paraphrases * told.total()
+    assert unanswerable["nothing"] >= nothing * unanswerable.total()

@@ -6,8 +6,8 @@ it brings in far more than is needed.
 """
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
@@ -31,11 +31,9 @@ TENSOR: Final = "embedding.weight"
 KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times the length of a chunk. A longer text has no spaces, and its beginning is enough.
 LONGEST: Final = 8192
-# The tokenizer holds the interpreter's lock: other requests wait while so many characters are read.
-LEARNED_AT_ONCE: Final = 16_384
 # The tokenizer's sign for a space. Only a piece at the beginning of a word begins with it.
 SPACE: Final = "\u2581"
-NUMBER_BYTES: Final = 4
+NUMBER: Final = "i"
 
 
 class OfflineEmbedder:
@@ -51,11 +49,17 @@ class OfflineEmbedder:
     def embed(self, texts: Sequence[str]) -> "Vectors":
         import numpy as np
 
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, rows in enumerate(self._lexicon().rows_of([_words(text) for text in texts])):
-            # This product is the sum of the rows, in half the time.
-            total = np.ones(len(rows), dtype=np.float32) @ rows
-            vectors[row] = total / max(math.sqrt(total @ total), 1e-9)
+        lexicon = self._lexicon()
+        numbers = [lexicon.numbers_of(_words(text)) for text in texts]
+        longest = max(map(len, numbers), default=0)
+        # Memory that is used again for the next text, as it is still near the processor. So many rows times ones are
+        # their sum, in half the time that adding takes.
+        rows, ones = np.empty((longest, self.dimensions), dtype=np.float32), np.ones(longest, dtype=np.float32)
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        for place, some in enumerate(numbers):
+            many = len(some)
+            np.dot(ones[:many], lexicon.rows_of(some, rows[:many]), out=vectors[place])
+        vectors /= np.maximum(np.sqrt(np.vecdot(vectors, vectors)), 1e-9)[:, None]
         return vectors
 
     def _lexicon(self) -> "Lexicon":
@@ -76,90 +80,69 @@ class Lexicon:
         import numpy as np
 
         self._table, self._model, self._weights = table, tokenizer.model, weights
-        pieces = tokenizer.get_vocab()
-        self._letters = {piece for piece in pieces if len(piece) == 1}
-        self._begins_word = np.zeros(len(weights), dtype=np.bool_)
-        self._begins_word[[number for piece, number in pieces.items() if piece.startswith(SPACE)]] = True
+        self._letters = {piece for piece in tokenizer.get_vocab() if len(piece) == 1}
         # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
         # was never written to takes no room.
         self._rows = np.zeros((len(weights) + len(table), weights.shape[-1]), dtype=np.float32)
-        self._is_made = np.zeros(len(self._rows), dtype=np.bool_)
-        self._kept: dict[str, bytes] = {}
+        self._is_made = bytearray(len(self._rows))
+        self._kept = _Kept(self._learn)
 
     @classmethod
     def load(cls, table: Table) -> "Lexicon":
         return cls(table, _tokenizer(), _weights())
 
-    def rows_of(self, texts: Sequence[Sequence[str]]) -> Iterator["Vectors"]:
-        """For each text, which is given as words, the rows of all its pieces."""
+    def numbers_of(self, words: Sequence[str]) -> "NDArray[np.int32]":
+        """Those of all pieces of these words."""
         import numpy as np
 
-        # Another thread may replace what is kept meanwhile.
-        known = self._kept.get
-        found = [list(map(known, text)) for text in texts]
-        new = {word for text, pieces in zip(texts, found, strict=True) for word in _unknown(text, pieces)}
-        learned: dict[str, bytes] = {}
-        for group in _in_groups(new):
-            learned |= self._learn(group)
-        for text, pieces in zip(texts, found, strict=True):
-            whole = [learned[word] if one is None else one for word, one in zip(text, pieces, strict=True)]
-            yield self._rows.take(np.frombuffer(b"".join(whole), dtype=np.int32), axis=0)
+        return np.frombuffer(b"".join(map(self._kept.__getitem__, words)), dtype=np.int32)
 
-    def _learn(self, words: Sequence[str]) -> dict[str, bytes]:
-        import numpy as np
+    def rows_of(self, numbers: "NDArray[np.int32]", out: "Vectors") -> "Vectors":
+        # Every number has a row. Without "clip", numpy would copy them once more, to leave `out` alone if one had none.
+        return self._rows.take(numbers, axis=0, out=out, mode="clip")
 
-        learned, others = dict.fromkeys(words, b""), dict[str, str]()
-        known = list[int]()
-        for word in words:
-            readable = self._readable(word)
-            places = self._table.places(readable)
-            if places is None:
-                others[word] = readable
-            else:
-                numbers = np.array(places, dtype=np.int32) + len(self._weights)
-                known += numbers.tolist()
-                learned[word] = numbers.tobytes()
-        self._make(np.array(known, dtype=np.int32))
-        learned |= self._cut(others)
-        self._keep(learned)
-        return learned
+    def _learn(self, word: str) -> bytes:
+        readable = self._readable(word)
+        places = self._table.places(readable)
+        if places is None:
+            numbers = [piece.id for piece in self._model.tokenize(SPACE + readable)]
+            if _is_no_word(word, len(numbers)):
+                return b""
+        else:
+            numbers = [place + len(self._weights) for place in places]
+        for number in numbers:
+            if not self._is_made[number]:
+                self._make(number)
+        return array(NUMBER, numbers).tobytes()
 
-    def _cut(self, words: Mapping[str, str]) -> dict[str, bytes]:
-        """The pieces of words, which are given with how they are read.
-
-        All at once, in a third of the time that one after the other takes: no piece reaches over a space.
-        """
-        import numpy as np
-
-        pieces = self._model.tokenize("".join(SPACE + text for text in words.values())) if words else []
-        numbers = np.array([piece.id for piece in pieces], dtype=np.int32)
-        self._make(numbers)
-        starts = np.flatnonzero(self._begins_word[numbers]).tolist()
-        encoded, ends = numbers.tobytes(), [*starts, len(numbers)][1:]
-        return {
-            word: b"" if _is_no_word(word, end - start) else encoded[NUMBER_BYTES * start : NUMBER_BYTES * end]
-            for word, start, end in zip(words, starts, ends, strict=False)
-        }
-
-    def _make(self, numbers: "NDArray[np.int32]") -> None:
-        """Rows that are needed for the first time. Another thread may be making the same, with the same result."""
-        unmade = numbers[~self._is_made[numbers]]
-        pieces, words = unmade[unmade < len(self._weights)], unmade[unmade >= len(self._weights)]
-        for number in pieces.tolist():
-            # One after the other: in a product of two matrices the last digits depend on what else is in it.
+    def _make(self, number: int) -> None:
+        """The row of a number. Another thread may be making the same, with the same result."""
+        if number < len(self._weights):
             self._rows[number] = self._table.projected(self._weights[number].astype("float32"))
-        self._rows[words] = self._table.rows(words - len(self._weights))
-        self._is_made[unmade] = True
+        else:
+            self._rows[number] = self._table.row(number - len(self._weights))
+        self._is_made[number] = True
 
     def _readable(self, word: str) -> str:
         """The text without letters that are in no piece: they would be cut into bytes, which is slow and useless."""
         return word if word.isascii() else "".join(filter(self._letters.__contains__, word))
 
-    def _keep(self, learned: Mapping[str, bytes]) -> None:
-        if len(self._kept) + len(learned) > KEPT_WORDS:
-            # Threads that are using the old ones keep them.
-            self._kept = {}
-        self._kept.update((word, pieces) for word, pieces in learned.items() if len(word) <= LONGEST_KEPT)
+
+class _Kept(dict[str, bytes]):
+    """The numbers of words, as bytes. A word that is asked for and not here is learned."""
+
+    def __init__(self, learn: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._learn = learn
+
+    def __missing__(self, word: str) -> bytes:
+        numbers = self._learn(word)
+        if len(word) <= LONGEST_KEPT:
+            if len(self) >= KEPT_WORDS:
+                # Another thread that looks for one of them learns it again.
+                self.clear()
+            self[word] = numbers
+        return numbers
 
 
 def _words(text: str) -> list[str]:
@@ -168,24 +151,6 @@ def _words(text: str) -> list[str]:
     if not beginning.isascii():
         beginning = beginning.encode(errors="replace").decode().replace(SPACE, " ")
     return beginning.split()
-
-
-def _unknown(text: Sequence[str], pieces: Sequence[bytes | None]) -> Iterator[str]:
-    """The words of a text whose pieces are not known."""
-    if None in pieces:
-        yield from (word for word, one in zip(text, pieces, strict=True) if one is None)
-
-
-def _in_groups(words: Iterable[str]) -> Iterator[list[str]]:
-    group, length = list[str](), 0
-    for word in words:
-        group.append(word)
-        length += len(word)
-        if length >= LEARNED_AT_ONCE:
-            yield group
-            group, length = [], 0
-    if group:
-        yield group
 
 
 def _is_no_word(word: str, pieces: int) -> bool:

@@ -52,8 +52,9 @@ class Table:
         found = None if words is None else [self._places.get(word, -1) for word in words]
         return None if found is None or -1 in found else found
 
-    def rows(self, places: "NDArray[np.int32]") -> "Vectors":
-        return self._rows[places] * self._scales[places, None]
+    def row(self, place: int) -> "Vectors":
+        made: Vectors = self._rows[place] * self._scales[place]
+        return made
 
     def projected(self, vector: "Vectors") -> "Vectors":
         """A vector of wordllama as one that can be compared with those of the table."""

@@ -227,3 +227,4 @@ def test_every_word_is_counted_by_its_stem(tokens: list[str]) -> None:
 @example("a_b-c\x1fd\x00e\x7ff 'g' 1.5")
 def test_words_in_ascii_are_those_that_the_expression_finds(text: str) -> None:
     assert words.every(text) == words.WORD.findall(text)
+    assert words.count(text) == len(words.UNIT.findall(text))
