@@ -56,7 +56,9 @@ class HttpPlayer:
     async def _brain_to_play_in(self) -> str:
         given = self._target.brain
         if given is None:
-            return await self._target.make_brain("shared")
+            made = await self._target.make_brain("shared")
+            await self._target.refuse_to_write_elsewhere(made)
+            return made
         there = await self._target.send(Request(method="GET", path=f"/v1/brains/{given}"))
         if there.status != 200:
             raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
@@ -172,7 +174,7 @@ class HttpPlayer:
         """A failure of the case; or what it needs does not work, and the case was not tried."""
         route = route_of(request.method, request.path)
         refused = answer.status >= 400 and all(status < 400 for status in expect.statuses)
-        if says_no_model(answer.text) and (refused or answer.media_type == "text/event-stream"):
+        if says_no_model(answer.text) and (answer.status >= 400 or answer.media_type == "text/event-stream"):
             return Blocked(Cause(f"the platform has no model: {cut(answer.text, 160)}", False, "model"))
         if refused and is_needed:
             return Blocked(fault_of(route, answer.told()))

@@ -13,6 +13,7 @@ from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
 from contract.names import own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
+from contract.words import cut, shown
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
@@ -110,6 +111,22 @@ class HttpTarget:
         if brain is None:
             raise Blocked(fault_of(CREATE, answer.told()))
         return brain
+
+    async def refuse_to_write_elsewhere(self, made: str) -> None:
+        """Before the first document: a brain that was just made holds none, unless it is somebody else's.
+
+        Raises: Unchecked: the brain is left, because whoever deleted it might delete what belongs to another.
+        """
+        # An index that a platform keeps beside the documents, as `.search.db`, is nobody's.
+        there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
+        if not there:
+            return
+        self.brains.remove(made)
+        raise Unchecked(
+            f"no document was written, because {self.url} seems to ignore which brain is named: {made} was just made, "
+            f"and lists {len(there)} documents, such as {cut(shown(there[0]), 80)}; that brain was not deleted either. "
+            "Give --brain NAME if what the run writes may go there"
+        )
 
     def remember(self, answer: Answer) -> str | None:
         """The id in the answer to a creation, which is deleted at the end of the run.
