@@ -107,7 +107,7 @@ async def _slowly(asked: Asked, forward: Forward) -> Said:
 def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGIApp, plain: str) -> None:
     before = holdings(plain)
     with awkward(platform, asks("* {b}/.*", takes_every_brain)) as url:
-        with pytest.raises(Unchecked, match="seems to ignore which brain is named: .* lists 1 documents") as told:
+        with pytest.raises(Unchecked, match=r"seems to ignore which brain is named: .* lists 1 documents") as told:
             check(url, SOME)
         assert "--brain NAME" in str(told.value)
     assert holdings(plain) == before
