@@ -124,6 +124,14 @@ class McpTarget:
             self.written += 1
         return reply
 
+    async def is_alive(self) -> bool:
+        """Whether anything is answered at all."""
+        try:
+            await self.session.ask("tools/list", {}, min(self.seconds, SETUP_SECONDS))
+        except NoAnswer:
+            return False
+        return True
+
     def shows_brain(self, tool: str) -> bool:
         """Whether the schema of a tool shows how to name a brain."""
         schema = self.tools.get(tool, {}).get("inputSchema")

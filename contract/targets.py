@@ -42,6 +42,10 @@ class HttpTarget:
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
+    def _setup_seconds(self) -> float:
+        return min(self.seconds, SETUP_SECONDS)
+
+    @property
     def told(self) -> str:
         return f"{self.url} speaks the {self.dialect} dialect"
 
@@ -89,6 +93,14 @@ class HttpTarget:
             asked = await self._setup(Request(method="POST", path="/v1/brains", json={}))
             if "brainid" in asked.text.lower():
                 self.dialect = "daemon"
+
+    async def is_alive(self) -> bool:
+        """Whether anything is answered at all."""
+        try:
+            await exchanged(self.client, Request(method="GET", path="/v1/brains"), self.token, self._setup_seconds)
+        except NoAnswer:
+            return False
+        return True
 
     async def make_brain(self, purpose: str) -> str:
         """A new brain, deleted at the end of the run.
@@ -204,7 +216,7 @@ class HttpTarget:
     async def _first_answer(self) -> Answer:
         request = Request(method="GET", path="/v1/brains")
         try:
-            return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
+            return await exchanged(self.client, request, self.token, self._setup_seconds)
         except NoConnection as error:
             raise Unchecked(f"nobody is at {self.url}: {error}") from error
         except NoAnswer as error:
@@ -212,7 +224,7 @@ class HttpTarget:
 
     async def _setup(self, request: Request) -> Answer:
         try:
-            return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
+            return await exchanged(self.client, request, self.token, self._setup_seconds)
         except NoAnswer as error:
             subject = f"{request.method} {request.path}"
             raise Blocked(silence_of(str(error)) if error.dead else fault_of(subject, str(error))) from error

@@ -181,6 +181,17 @@ def test_one_cause_is_one_finding(gateway: Served, by_each_way: Way, name: str) 
     assert not made.holds
 
 
+def test_a_tool_that_hangs_is_told_once_and_the_others_are_still_tried(gateway: Served) -> None:
+    done = checked(gateway, awkward.never_answers("memory_ask"))
+    (finding,) = Report(done).findings
+    assert finding.title == "no answer: there was no answer within 30 seconds"
+    assert {one.case.id.split("/")[2] for one in finding.results} == {"ask"}
+    assert finding.blocked != []
+    others = [one for one in done.results if not one.case.id.startswith("mcp/memory/ask/")]
+    assert {one.outcome for one in others} - {"passed"} <= {"not tested"}
+    assert [one for one in others if one.is_wrong] == []
+
+
 def test_no_model_is_no_failure(by_each_way: Way) -> None:
     made = Report(by_each_way(awkward.NO_MODEL))
     assert made.findings == []

@@ -170,6 +170,20 @@ def test_a_slow_platform_is_judged_like_any_other(platform: ASGIApp, plain: str)
     assert (holdings(plain), runs_left(plain)) == (before, [])
 
 
+def test_a_route_that_hangs_is_told_once_and_the_others_are_still_tried(platform: ASGIApp, plain: str) -> None:
+    async def for_ever(_asked: Asked, _forward: Forward) -> Said:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    some = case.selected(SOME, ["http/ask", "http/documents/list*"])
+    with awkward(platform, on("POST {b}/ask", for_ever)) as url:
+        done = check(url, some, seconds=1)
+    (finding,) = Report(done).findings
+    assert finding.title.startswith("no answer: ")
+    assert {one.case.id.split("/")[1] for one in finding.results} == {"ask"}
+    assert {one.outcome for one in done.results if one.case.area == "documents"} == {"passed"}
+
+
 @contextmanager
 def platform_process(data: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A platform that can be killed."""
