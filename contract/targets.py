@@ -13,7 +13,7 @@ from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
 from contract.names import own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
-from contract.words import cut, shown
+from contract.words import cut, shown, some
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
@@ -58,7 +58,7 @@ class HttpTarget:
         ]
         left = [one for one in self.left if one not in self.spared]
         if not left:
-            made = "" if self.brain else f" The run made {len(self.brains)} brains, and deleted them."
+            made = "" if self.brain else f" The run made {some(len(self.brains), 'brain', 'brains')}, and deleted all."
             return [f"Left behind: nothing.{made}", *spared]
         what = "documents in your brain" if self.brain else "brains that could not be deleted"
         named = f"{', '.join(left[:5])}{' …' if len(left) > 5 else ''}"

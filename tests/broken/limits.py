@@ -1,6 +1,7 @@
 """Broken peers: limits that lie elsewhere, nulls that count, and what is left out or let in."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.broken.peer import peer
@@ -123,6 +124,21 @@ PEERS = [
         "the name of a file is its path",
         edits("POST {b}/documents/ingest/file", lambda told: {**told, "path": "raw/documents/../../climb.md"}),
         "ingest/file-with-a-climbing-name",
+    ),
+    peer(
+        "stages say nothing",
+        edits("POST {b}/(consolidate|compile)", lambda _told: {}),
+        "stages/consolidate-tells-its-method",
+    ),
+    peer(
+        "every file is text",
+        turns("POST {b}/documents/ingest/file", 415, said(200, {})),
+        "ingest/file-of-no-text",
+    ),
+    peer(
+        "every file is UTF-8",
+        answers("GET {b}/documents/read", lambda told: replace(told, body=told.body.replace("é".encode(), b"?"))),
+        "ingest/file-in-another-charset",
     ),
     peer("any URL is fetched", lenient("POST {b}/documents/ingest/url"), "ingest/page-without-a-host"),
 ]

@@ -281,17 +281,21 @@ def cleaned(gateway: Served, act: Act, **more: Any) -> tuple[list[str], list[str
     return asyncio.run(clean())
 
 
-def test_what_a_run_left_goes_by_a_tool_if_there_is_one_and_is_named_if_not(gateway: Served) -> None:
+def test_what_a_run_left_goes_by_a_tool_if_there_is_one_and_is_named_if_not(
+    gateway: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = holdings(gateway)
     few = case.selected(SOME, ["mcp/memory/create_brain/is-listed"])
     done = checked(gateway, awkward.both(), few)
+    assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--run", done.target.run, "--dry-run"]) == 0
+    assert "would stay, because no tool of" in capsys.readouterr().out
     assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--run", done.target.run]) == 1
     told, left = cleaned(gateway, awkward.both(), run=done.target.run)
     assert sorted(left) == sorted(done.target.left) != []
     assert all(name in told[0] for name in left)
     assert "contract clean --http URL" in told[1]
     told, left = cleaned(gateway, awkward.deletes_brains(str(gateway.upstream_url)), run=done.target.run)
-    assert (told, left) == ([f"{len(done.target.left)} brains deleted."], [])
+    assert (told, left) == (["1 brain deleted."], [])
     assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--run", done.target.run]) == 0
     assert holdings(gateway) == before
     assert main(["clean", "--mcp", f"{gateway.url}/mcp", "--anywhere"]) == 2
