@@ -126,6 +126,11 @@ PEERS = [
         "ingest/file-with-a-climbing-name",
     ),
     peer(
+        "front matter is text",
+        asks("PUT {b}/documents", lambda asked: replace(asked, body=asked.body.replace(b"---", b"==="))),
+        "search/expired-and-dead",
+    ),
+    peer(
         "stages say nothing",
         edits("POST {b}/(consolidate|compile)", lambda _told: {}),
         "stages/consolidate-tells-its-method",

@@ -29,9 +29,13 @@ from types import ModuleType
 from typing import Any, Final
 from zlib import crc32
 
+import yaml
+
 ROOT: Final = Path(__file__).parents[2]
 PLATFORM: Final = ROOT / "contract" / "platform"
 PAGE: Final = Path(__file__).parent / "PLANTED.md"
+REASONS: Final = Path(__file__).parent / "planted_reasons.yaml"
+MISS: Final = "A case could have caught it"
 FRESH_PAGE: Final = Path(__file__).parent / "PLANTED_FRESH.md"
 # What is seen from outside: requests, answers, names, documents, brains, changes and sessions.
 MODULES: Final = (
@@ -270,9 +274,25 @@ def page_of(faults: list[Fault], outcomes: list[int], fresh: int | None = None) 
         "",
         "## Not caught",
         "",
-        *(f"- {one.told}" for one, outcome in zip(faults, outcomes, strict=True) if not outcome),
+        *_told_by_reason([one for one, outcome in zip(faults, outcomes, strict=True) if not outcome]),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _told_by_reason(missed: list[Fault]) -> Iterator[str]:
+    """The misses of the cases first, then what they cannot see."""
+    reasons: dict[str, list[str]] = yaml.safe_load(REASONS.read_text(encoding="utf-8"))
+    by_reason = {MISS: list[Fault](), **{reason: list[Fault]() for reason in reasons}}
+    for one in missed:
+        by_reason[next((reason for reason, places in reasons.items() if _is_at(one, places)), MISS)].append(one)
+    for reason, those in by_reason.items():
+        if those:
+            yield from (f"{reason}, {len(those)}:", "", *(f"- {one.told}" for one in those), "")
+
+
+def _is_at(fault: Fault, places: list[str]) -> bool:
+    module = f"{fault.module}.py: "
+    return any(place.startswith(module) and place.removeprefix(module) in fault.whole for place in places)
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
         }
         for name, platform in platforms.items():
             for direct, way in (("on", MCP), ("off", f"{MCP}, with BRAINS_DIRECT=off")):
-                served = stack.enter_context(gateway_before(platform, folder / name / direct, direct))
+                served = stack.enter_context(gateway_before(platform, folder / name.replace(" ", "-") / direct, direct))
                 done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root)
                 yield row(f"gateway before the {name}", ours, way, done, ours=True)
             done = check_command(stdio_command(served, "memory"), calls, folder=served.root)
