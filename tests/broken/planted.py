@@ -247,6 +247,7 @@ _HISTORY: Final = (
 _FRESH: Final = (
     "None of these is among the two hundred of [PLANTED.md](PLANTED.md), which cases were written for. Most are",
     f"planted deeper, in modules that those left out: {', '.join(DEEPER)}.",
+    "Once cases are written for what is listed here, it is time for another number.",
 )
 
 
@@ -261,8 +262,8 @@ def page_of(faults: list[Fault], outcomes: list[int], fresh: int | None = None) 
         "in the reference platform, one at a time, and how many of them the cases for platforms catch. The page is",
         "generated. Never edit it by hand.",
         "",
-        f"No fault is planted in what a run cannot see: {'; '.join(UNSEEN.values())}. The routes that need a model",
-        "(`derive`, and the stages) are left out too.",
+        f"No fault is planted in what a run cannot see: {'; '.join(UNSEEN.values())}.",
+        *(("The routes that need a model (`derive`, and the stages) are left out too.",) if fresh is None else ()),
         "",
         *(_HISTORY if fresh is None else _FRESH),
         "",
