@@ -90,10 +90,10 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             "published daemon, no model": stack.enter_context(running_daemon(folder / "behind")),
         }
         for name, platform in platforms.items():
-            for direct, way in (("on", MCP), ("off", f"{MCP}, with BRAINS_DIRECT=off")):
+            for direct, more in (("on", ""), ("off", ", BRAINS_DIRECT=off")):
                 served = stack.enter_context(gateway_before(platform, folder / name.replace(" ", "-") / direct, direct))
                 done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root)
-                yield row(f"gateway before the {name}", ours, way, done, ours=True)
+                yield row(f"gateway before the {name}{more}", ours, MCP, done, ours=True)
             done = check_command(stdio_command(served, "memory"), calls, folder=served.root)
             yield row(f"gateway before the {name}", ours, STDIO, done, ours=True)
 
