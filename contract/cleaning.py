@@ -7,6 +7,7 @@ from contract.mcp_target import McpTarget
 from contract.names import OURS, own_name
 from contract.outcome import Blocked, Unchecked
 from contract.targets import HttpTarget
+from contract.words import some
 
 # The names that servers have for a tool that deletes a brain; the contract has none.
 _DELETES: Final = ("memory_delete_brain", "delete_brain", "memory_forget_brain")
@@ -24,14 +25,14 @@ async def clean(target: HttpTarget, run: str | None, brain: str | None, *, for_r
             return await _clean_documents(target, brain, run, for_real=for_real)
         names = [name for name in await target.all_brains() if _is_ours(name, run)]
         if not for_real:
-            return [f"{len(names)} brains would be deleted.", *names]
+            return [f"{some(len(names), 'brain', 'brains')} would be deleted.", *names]
         for name in names:
             await target.delete(name)
     except Blocked as error:
         raise Unchecked(error.cause.sentence) from error
     except NoAnswer as error:
         raise Unchecked(f"{target.url} stopped answering: {error}") from error
-    return _told("brains", names, target.left)
+    return _told("brain", names, target.left)
 
 
 async def clean_calls(target: McpTarget, run: str | None, *, for_real: bool) -> list[str]:
@@ -44,19 +45,21 @@ async def clean_calls(target: McpTarget, run: str | None, *, for_real: bool) -> 
         names = await _listed(target, run)
         tool = next((one for one in _DELETES if one in target.tools), None)
         if not for_real:
-            return [f"{len(names)} brains would be deleted.", *names]
+            can = "would be deleted" if tool else f"would stay, because no tool of {target.name} deletes one"
+            return [f"{some(len(names), 'brain', 'brains')} {can}.", *names]
         for name in names:
             if tool is None or (await target.call(tool, {"brain": name}, {})).is_error:
                 target.left.append(name)
     except NoAnswer as error:
         raise Unchecked(f"{target.name} stopped answering: {error}") from error
     if target.left and tool is None:
+        stay = "1 brain stays" if len(names) == 1 else f"{len(names)} brains stay"
         return [
-            f"{len(names)} brains stay, because no tool of {target.name} deletes one: {', '.join(names)}.",
+            f"{stay}, because no tool of {target.name} deletes one: {', '.join(names)}.",
             "Delete them at the platform behind it: contract clean --http URL. Of a brains-gateway, whoever runs it "
             "can type: brains-gateway brains delete NAME --yes",
         ]
-    return _told("brains", names, target.left)
+    return _told("brain", names, target.left)
 
 
 async def _listed(target: McpTarget, run: str | None) -> list[str]:
@@ -77,9 +80,9 @@ async def _listed(target: McpTarget, run: str | None) -> list[str]:
 async def _clean_documents(target: HttpTarget, brain: str, run: str | None, *, for_real: bool) -> list[str]:
     paths = [path for path in await target.paths(brain) if any(_is_ours(part, run) for part in path.split("/"))]
     if not for_real:
-        return [f"{len(paths)} documents would be deleted.", *paths]
+        return [f"{some(len(paths), 'document', 'documents')} would be deleted.", *paths]
     target.left += await target.delete_documents(brain, paths, own_name(run, "") if run else "contract-")
-    return _told("documents", paths, target.left)
+    return _told("document", paths, target.left)
 
 
 def _is_ours(name: str, run: str | None) -> bool:
@@ -88,4 +91,4 @@ def _is_ours(name: str, run: str | None) -> bool:
 
 def _told(what: str, found: list[str], left: list[str]) -> list[str]:
     stay = [f"{len(left)} could not be deleted: {', '.join(left)}."] if left else []
-    return [f"{len(found) - len(left)} {what} deleted.", *stay]
+    return [f"{some(len(found) - len(left), what, f'{what}s')} deleted.", *stay]

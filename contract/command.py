@@ -39,6 +39,9 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m contract")
     try:
         return _VERBS[arguments.verb](arguments)
     except Unchecked as error:
+        if arguments.verb == "clean":
+            sys.stdout.write(f"{masked(str(error), secrets_of(arguments))}.\nNothing was deleted.\n")
+            return 2
         as_json = getattr(arguments, "json", False)
         problem = masked(str(error), secrets_of(arguments))
         sys.stdout.write(machines.unchecked(target_of(arguments), problem, as_json=as_json))
@@ -113,10 +116,12 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    found = [one for one in [*case.load(), *case.load_calls()] if one.id == arguments.case]
-    if not found:
-        raise Wrong(f"there is no case {arguments.case}: `contract list` names them")
-    sys.stdout.write(listing.explained(found[0]))
+    every = {one.id: one for one in [*case.load(), *case.load_calls()]}
+    if arguments.case not in every:
+        near = listing.near(arguments.case, list(every))
+        hint = f"do you mean {' or '.join(near)}?" if near else "`contract list` names them"
+        raise Wrong(f"there is no case {arguments.case}: {hint}")
+    sys.stdout.write(listing.explained(every[arguments.case]))
     return 0
 
 
@@ -189,7 +194,8 @@ def _session(arguments: argparse.Namespace, client: httpx.AsyncClient) -> HttpSe
 def _chosen(every: list[case.AnyCase], arguments: argparse.Namespace) -> list[case.AnyCase]:
     chosen = case.selected(every, arguments.only, arguments.skip)
     if not chosen:
-        raise Wrong(f"no case matches {', '.join(arguments.only) or 'what is left'}")
+        kind = "platforms" if arguments.http else "servers of the tools"
+        raise Wrong(f"no case for {kind} matches {', '.join(arguments.only) or 'what is left'}: see `contract list`")
     _warn(chosen)
     return chosen
 

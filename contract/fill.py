@@ -41,7 +41,7 @@ def _value(name: str, names: Mapping[str, Any]) -> Any:
 
 
 def _repeated(value: Any, times: int) -> Any:
-    return value * times if isinstance(value, str) else [value] * times
+    return value * times if isinstance(value, str | list) else [value] * times
 
 
 def found(place: str, within: Any) -> Any:

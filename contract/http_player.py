@@ -2,22 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
 from contract import judge
 from contract.case import Case, Expect, Listening, ListeningStep, ParallelStep, Request, Step, single_steps
-from contract.causes import SILENCE, fault_of, own_route, route_of, says_no_model, silence_of
+from contract.causes import SILENCE, fault_of, own_route, route_of, says_no_model
 from contract.exchange import NO_JSON, Answer, NoAnswer, told, with_names
 from contract.fill import Unknown, filled, found
 from contract.names import names_of, short_name
 from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported, Unchecked
+from contract.silence import Silence
 from contract.targets import HttpTarget
 from contract.words import cut, shown
-
-# After so many requests in a row without an answer, the other cases are not run.
-GIVEN_UP: Final = 6
 
 
 class HttpPlayer:
@@ -26,8 +24,7 @@ class HttpPlayer:
         self._no_brain: Blocked | None = None
         self._shared = ""
         self._unknown_route: Answer | None = None
-        self._silent = 0
-        self._silence = ""
+        self._silence = Silence(target.is_alive)
 
     @property
     def told(self) -> str:
@@ -51,12 +48,14 @@ class HttpPlayer:
             if self._shared:
                 await self._find_capabilities()
         except NoAnswer as error:
-            self._silent, self._silence = self._silent + 1, str(error)
+            await self._silence.note(f"{nowhere.method} {nowhere.path}", str(error))
 
     async def _brain_to_play_in(self) -> str:
         given = self._target.brain
         if given is None:
-            return await self._target.make_brain("shared")
+            made = await self._target.make_brain("shared")
+            await self._target.refuse_to_write_elsewhere(made)
+            return made
         there = await self._target.send(Request(method="GET", path=f"/v1/brains/{given}"))
         if there.status != 200:
             raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
@@ -172,7 +171,7 @@ class HttpPlayer:
         """A failure of the case; or, if a step that only prepares it failed, a case that was not tried."""
         route = route_of(request.method, request.path)
         refused = answer.status >= 400 and all(status < 400 for status in expect.statuses)
-        if says_no_model(answer.text) and (refused or answer.media_type == "text/event-stream"):
+        if says_no_model(answer.text) and (answer.status >= 400 or answer.media_type == "text/event-stream"):
             return Blocked(Cause(f"the platform has no model: {cut(answer.text, 160)}", False, "model"))
         if refused and is_needed:
             return Blocked(fault_of(route, answer.told()))
@@ -182,16 +181,16 @@ class HttpPlayer:
 
     async def _answer(self, request: Request, expect: Expect, began: asyncio.Event | None = None) -> Answer:
         wanted = f"status {' or '.join(map(str, expect.statuses))}"
-        if self._silent >= GIVEN_UP:
-            raise Blocked(silence_of(self._silence))
+        route = route_of(request.method, request.path)
+        self._silence.refuse(route)
         try:
             answer = await self._target.send(request, began)
         except NoAnswer as error:
-            self._silent += error.dead
-            self._silence = str(error)
-            subject = SILENCE if error.dead else route_of(request.method, request.path)
+            if error.dead:
+                await self._silence.note(route, str(error))
+            subject = SILENCE if error.dead else route
             raise Failed(Failure(told(request), wanted, str(error), subject, str(error))) from error
-        self._silent = 0
+        self._silence.end()
         if (request.method, request.path) == ("POST", "/v1/brains") and answer.status in (200, 201):
             self._target.remember(answer)
         return answer

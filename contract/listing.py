@@ -1,6 +1,7 @@
 """Prints the cases: which exist, and what one of them demands."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from contract.case import CASES, Case
@@ -11,10 +12,16 @@ from contract.sources import where_of
 def table_of(cases: Sequence[Head]) -> str:
     """One line for each: id, requirement, and what should happen."""
     if not cases:
-        return "No case is so.\n"
+        return "No case matches.\n"
     width = max(len(one.id) for one in cases)
     rows = [f"{one.id:{width}}  {_level(one):8}  {one.what}" for one in cases]
     return "\n".join([*rows, f"{len(cases)} cases."]) + "\n"
+
+
+def near(name: str, ids: Sequence[str]) -> list[str]:
+    """The ids that somebody may mean who typed this: those that end so, else those that look so."""
+    ends = [one for one in ids if one.endswith(f"/{name.strip('/')}")]
+    return ends[:3] or get_close_matches(name, ids, 3, 0.7)
 
 
 def _level(case: Head) -> str:
@@ -32,8 +39,13 @@ def explained(case: Head) -> str:
     """What a case demands, its source, what it needs, and its steps."""
     lines = [case.id, f"  {case.what}", ""]
     level = "must: without it, the contract is not kept" if case.requirement == "must" else "should"
-    lines.append(f"requirement  {level}{f'; critical, because a failure is a(n) {case.harm}' if case.harm else ''}")
+    article = "an" if case.harm == "escape" else "a"
+    lines.append(
+        f"requirement  {level}{f'; critical, because a failure is {article} {case.harm}' if case.harm else ''}"
+    )
     lines.append(f"source       {case.source}: {where_of(case.source)}")
+    if case.source.startswith("openapi "):
+        lines.append(f"             {CASES.parent / 'openapi.yaml'}")
     if case.why:
         lines.append(f"why          {case.why}")
     lines += [f"needs        {one}" for one in _needs(case)]

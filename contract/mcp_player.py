@@ -13,14 +13,15 @@ from pydantic import ValidationError
 
 from contract import judge_call
 from contract.call import CallCase, CallExpect, CallStep, ParallelCallStep
-from contract.causes import SILENCE, fault_of, says_no_model, silence_of
+from contract.causes import SILENCE, fault_of, says_no_model
 from contract.exchange import NO_JSON, NoAnswer
 from contract.fill import Unknown, filled, found
-from contract.http_player import GIVEN_UP, all_of
+from contract.http_player import all_of
 from contract.mcp_target import CREATE, McpTarget, pins, scoped, writers
 from contract.names import names_of, own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported
 from contract.rpc import Reply
+from contract.silence import Silence
 from contract.words import cut, shown
 
 # How a server says that it does not have something.
@@ -39,8 +40,7 @@ class McpPlayer:
         self._shared: str | None = target.brain
         self._apart: asyncio.Task[str | None] | None = None
         self._once: dict[str, asyncio.Task[Reply]] = {}
-        self._silent = 0
-        self._silence = ""
+        self._silence = Silence(target.is_alive)
         self._has_documents = False
 
     @property
@@ -77,7 +77,6 @@ class McpPlayer:
         try:
             reply = await self._target.call("search", {"query": self._target.query}, {})
         except NoAnswer as error:
-            self._silent, self._silence = error.dead, str(error)
             return f"search: {error}"
         said = judge_call.json_of(reply.text)
         self._has_documents = reply.is_error or not isinstance(said, dict) or said.get("results") != []
@@ -88,7 +87,6 @@ class McpPlayer:
         try:
             reply = await self._target.call(tool, self._with_brain(tool, arguments, self._shared), {})
         except NoAnswer as error:
-            self._silent, self._silence = error.dead, str(error)
             return f"{tool}: {error}"
         if not reply.is_error:
             return "not needed, or there"
@@ -184,16 +182,16 @@ class McpPlayer:
         return Failed(Failure(_told(step), "; ".join(wrong[:5]), reply.told(), subject, error, refused, harms))
 
     async def _reply(self, case: CallCase, step: CallStep, expect: CallExpect, names: dict[str, Any]) -> Reply:
-        if self._silent >= GIVEN_UP:
-            raise Blocked(silence_of(self._silence))
+        tool = step.call or ""
+        self._silence.refuse(tool)
         try:
             reply = await self._asked(case, step, names)
         except NoAnswer as error:
-            self._silent += error.dead
-            self._silence = str(error)
-            subject = SILENCE if error.dead else step.call or ""
+            if error.dead:
+                await self._silence.note(tool, str(error))
+            subject = SILENCE if error.dead else tool
             raise Failed(Failure(_told(step), "a reply", str(error), subject, str(error))) from error
-        self._silent = 0
+        self._silence.end()
         return reply
 
     async def _asked(self, case: CallCase, step: CallStep, names: dict[str, Any]) -> Reply:

@@ -12,6 +12,7 @@ from contract.exchange import NoAnswer, NoConnection
 from contract.names import own_name
 from contract.outcome import Blocked, Cause, Unchecked
 from contract.rpc import SETUP_SECONDS, JsonObject, Reply, Session
+from contract.words import some
 
 PINS: Final = Path(__file__).parent / "tools"
 CREATE: Final = "memory_create_brain"
@@ -82,8 +83,8 @@ class McpTarget:
         odd = sorted(name for name in self.left if not name.startswith(own_name(self.run, "")))
         also = f" Also {', '.join(odd)}." if odd else ""
         return [
-            f"Left behind: {len(self.left)} brains, because no tool deletes one. Their names begin with "
-            f"{own_name(self.run, '')}; `contract clean --http` deletes them at the platform behind it.{also}"
+            f"Left behind: {some(len(self.left), 'brain', 'brains')}, because no tool deletes one. What the run makes "
+            f"is named {own_name(self.run, '')}…; `contract clean --http` deletes it at the platform behind.{also}"
         ]
 
     def facts(self) -> dict[str, Any]:
@@ -123,6 +124,14 @@ class McpTarget:
         elif tool in writers(self.surface) and not reply.is_error:
             self.written += 1
         return reply
+
+    async def is_alive(self) -> bool:
+        """Whether anything is answered at all."""
+        try:
+            await self.session.ask("tools/list", {}, min(self.seconds, SETUP_SECONDS))
+        except NoAnswer:
+            return False
+        return True
 
     def shows_brain(self, tool: str) -> bool:
         """Whether the schema of a tool shows how to name a brain."""

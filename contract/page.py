@@ -31,8 +31,9 @@ def as_html(report: Report) -> str:
         rows=_rows(report),
         findings="".join(_finding(one) for one in report.findings) or "<p>Nothing is wrong.</p>",
         buttons="".join(
-            f'<button type="button" data-kind="{kind}" aria-pressed="false">{kind}</button>'
-            for kind in (*OUTCOMES, "must", "should", "critical")
+            f'<button type="button" data-{group}="{name}" aria-pressed="false">{name}</button>'
+            for group, names in (("kind", OUTCOMES), ("level", ("must", "should", "critical")))
+            for name in names
         ),
         cases="".join(_case(one) for one in sorted(run.results, key=_order)),
     )
@@ -73,19 +74,25 @@ def _finding(finding: Finding) -> str:
         body.append(_difference(finding.failure))
     for name, those in (("Failed", finding.failed), ("Not tried for it", finding.blocked)):
         if those:
-            items = "".join(f"<li>{escape(one.case.id)} ({one.case.requirement})</li>" for one in those)
+            items = "".join(f"<li>{_named(one)}</li>" for one in those)
             body.append(f'<p>{name}, {len(those)}:</p><ul class="cases">{items}</ul>')
     first = finding.results[0].case
     body.append(f'<p class="soft">Source: {escape(where_of(first.source))}. {escape(first.why)}</p>')
-    head = f'<span class="tag {finding.severity}">{finding.severity}</span>{escape(finding.title)}'
+    harm = next((f", {one.case.harm}" for one in finding.failed if one.harms), "")
+    head = f'<span class="tag {finding.severity}">{finding.severity}{harm}</span>{escape(finding.title)}'
     number = f' <span class="soft">{len(finding.results)} cases</span>' if len(finding.results) > 1 else ""
     is_open = " open" if finding.severity == "critical" else ""
     return f"<details{is_open}><summary>{head}{number}</summary><div>{''.join(body)}</div></details>"
 
 
+def _named(result: Result) -> str:
+    case = result.case
+    return f'{escape(case.what)} <span class="soft">{escape(case.id)}, {case.requirement}</span>'
+
+
 def _case(result: Result) -> str:
     case, kind = result.case, result.outcome
-    level = "critical" if case.harm else case.requirement
+    level = f"{case.requirement} critical" if case.harm else case.requirement
     body = [f"<p>{escape(case.what)}</p>"]
     if result.why:
         body.append(f"<p>{escape(result.why)}.</p>")

@@ -10,6 +10,7 @@ from contract import baseline
 from contract.causes import SEVERITIES, Finding, findings_of
 from contract.fixes import fix_of
 from contract.outcome import Outcome, Result, Run
+from contract.words import some
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "not tested", "not supported")
 LONGEST: Final = 600
@@ -142,10 +143,6 @@ def _table(results: list[Result]) -> list[str]:
             f"{counts['not supported']:>15}"
         )
     return lines
-
-
-def some(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
 
 
 def by_area(results: list[Result]) -> dict[str, list[Result]]:

@@ -13,6 +13,7 @@ from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
 from contract.names import own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
+from contract.words import cut, shown, some
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
@@ -41,6 +42,10 @@ class HttpTarget:
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
+    def _setup_seconds(self) -> float:
+        return min(self.seconds, SETUP_SECONDS)
+
+    @property
     def told(self) -> str:
         return f"{self.url} speaks the {self.dialect} dialect"
 
@@ -53,7 +58,7 @@ class HttpTarget:
         ]
         left = [one for one in self.left if one not in self.spared]
         if not left:
-            made = "" if self.brain else f" The run made {len(self.brains)} brains, and deleted them."
+            made = "" if self.brain else f" The run made {some(len(self.brains), 'brain', 'brains')}, and deleted all."
             return [f"Left behind: nothing.{made}", *spared]
         what = "documents in your brain" if self.brain else "brains that could not be deleted"
         named = f"{', '.join(left[:5])}{' …' if len(left) > 5 else ''}"
@@ -89,6 +94,14 @@ class HttpTarget:
             if "brainid" in asked.text.lower():
                 self.dialect = "daemon"
 
+    async def is_alive(self) -> bool:
+        """Whether anything is answered at all."""
+        try:
+            await exchanged(self.client, Request(method="GET", path="/v1/brains"), self.token, self._setup_seconds)
+        except NoAnswer:
+            return False
+        return True
+
     async def make_brain(self, purpose: str) -> str:
         """A new brain, deleted at the end of the run.
 
@@ -110,6 +123,22 @@ class HttpTarget:
         if brain is None:
             raise Blocked(fault_of(CREATE, answer.told()))
         return brain
+
+    async def refuse_to_write_elsewhere(self, made: str) -> None:
+        """Before the first document: a brain that was just made holds none, unless it is somebody else's.
+
+        Raises: Unchecked: the brain is left, because whoever deleted it might delete what belongs to another.
+        """
+        # An index that a platform keeps beside the documents, as `.search.db`, is nobody's.
+        there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
+        if not there:
+            return
+        self.brains.remove(made)
+        raise Unchecked(
+            f"no document was written, because {self.url} seems to ignore which brain is named: {made} was just made, "
+            f"and lists {len(there)} documents, such as {cut(shown(there[0]), 80)}; that brain was not deleted either. "
+            "Give --brain NAME if what the run writes may go there"
+        )
 
     def remember(self, answer: Answer) -> str | None:
         """The id in the answer to a creation, which is deleted at the end of the run.
@@ -187,7 +216,7 @@ class HttpTarget:
     async def _first_answer(self) -> Answer:
         request = Request(method="GET", path="/v1/brains")
         try:
-            return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
+            return await exchanged(self.client, request, self.token, self._setup_seconds)
         except NoConnection as error:
             raise Unchecked(f"nobody is at {self.url}: {error}") from error
         except NoAnswer as error:
@@ -195,7 +224,7 @@ class HttpTarget:
 
     async def _setup(self, request: Request) -> Answer:
         try:
-            return await exchanged(self.client, request, self.token, min(self.seconds, SETUP_SECONDS))
+            return await exchanged(self.client, request, self.token, self._setup_seconds)
         except NoAnswer as error:
             subject = f"{request.method} {request.path}"
             raise Blocked(silence_of(str(error)) if error.dead else fault_of(subject, str(error))) from error

@@ -24,3 +24,8 @@ def shown(value: Any, longest: int = SHOWN) -> str:
 def cut(text: str, longest: int = SHOWN) -> str:
     text = CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def some(number: int, one: str, more: str) -> str:
+    """A number with its noun: 1 brain, 2 brains."""
+    return f"{number} {one if number == 1 else more}"

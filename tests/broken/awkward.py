@@ -71,13 +71,16 @@ def fails(text: str, *tools: str) -> Act:
 def dies_after(calls: int) -> Act:
     """A process that ends in the middle."""
     count = itertools.count()
+    is_dead = False
 
     async def act(asked: Asked, forward: Forward) -> Reply:
-        if next(count) >= calls:
+        nonlocal is_dead
+        is_dead = is_dead or (bool(asked.tool) and next(count) >= calls)
+        if is_dead:
             raise NoAnswer("the command ended with status 137", dead=True)
         return await forward(asked)
 
-    return on("*", act)
+    return act
 
 
 def hangs(seconds: float = 0.05) -> Act:
@@ -88,6 +91,16 @@ def hangs(seconds: float = 0.05) -> Act:
         raise NoAnswer(f"there was no answer within {seconds:g} seconds", dead=True)
 
     return on("*", act)
+
+
+def never_answers(tool: str) -> Act:
+    """One tool hangs, and the others are as they should be."""
+
+    async def act(_asked: Asked, _forward: Forward) -> Reply:
+        await asyncio.sleep(0)
+        raise NoAnswer("there was no answer within 30 seconds", dead=True)
+
+    return on(tool, act)
 
 
 def is_slow(seconds: float = 0.05) -> Act:

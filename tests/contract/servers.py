@@ -53,13 +53,15 @@ def check_command(
     wire: str | None = None,
     page: str | None = None,
     folder: Path | None = None,
+    broken: Callable[[Session], Session] = lambda session: session,
     seconds: float = 30,
+    brain: str | None = None,
 ) -> Run[McpTarget]:
     """A run against a server that is a command."""
 
     async def checked() -> Run[McpTarget]:
-        session = PipeSession(command, wire)
-        target = McpTarget(command, session, page, folder, seconds, anywhere="--surface memory" not in command)
+        session = broken(PipeSession(command, wire))
+        target = McpTarget(command, session, page, folder, seconds, brain, "--surface memory" not in command)
         return await run_calls(target, cases)
 
     return asyncio.run(checked())

@@ -97,7 +97,15 @@ def test_cases_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> N
     assert "ours docs/writes.md: docs/writes.md" in told
     assert "why          Clients send a call again" in told
     assert "- call: memory_remember" in told
+    assert main(["explain", "ask/top-k"]) == 2
+    assert "there is no case ask/top-k: do you mean http/ask/top-k?" in capsys.readouterr().err
+    assert main(["explain", "http/ask/topk"]) == 2
+    assert "http/ask/top-k" in capsys.readouterr().err
     assert main(["explain", "mcp/nothing"]) == 2
+    assert "`contract list` names them" in capsys.readouterr().err
+    assert main(["explain", "http/ask/top-k"]) == 0
+    (file,) = (line.strip() for line in capsys.readouterr().out.splitlines() if line.endswith("openapi.yaml"))
+    assert Path(file).is_file()
 
 
 def test_every_source_can_be_opened() -> None:
@@ -196,7 +204,7 @@ def test_a_run_in_a_brain_that_is_given_leaves_it_as_it_was(url: str, capsys: py
         assert client.get("/v1/brains/mine/documents/read", params={"path": "tea.md"}).text == "tea"
         client.put("/v1/brains/mine/documents", params={"path": "contract/contract-0123abcd-x/a.md"}, content="left")
         assert main(["clean", *options, "--dry-run"]) == 0
-        assert "1 documents would be deleted." in capsys.readouterr().out
+        assert "1 document would be deleted." in capsys.readouterr().out
         assert main(["clean", *options]) == 0
         assert client.get("/v1/brains/mine/documents", params={"dir": "contract"}).json()["items"] == []
 

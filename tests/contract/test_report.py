@@ -148,7 +148,7 @@ def test_the_command_checks_and_records(tmp_path: Path, capsys: pytest.CaptureFi
     ("arguments", "sentence"),
     [
         (["--http", "platform.test"], "--http should be an http or https URL, not 'platform.test'"),
-        (["--http", "http://127.0.0.1:9", "--only", "http/nothing"], "no case matches http/nothing"),
+        (["--http", "http://127.0.0.1:9", "--only", "http/nothing"], "no case for platforms matches http/nothing"),
         (["--http", "http://127.0.0.1:9", "--baseline", "no-such-file"], "no-such-file cannot be read: No such file"),
     ],
 )

@@ -63,11 +63,15 @@ def daemon_version() -> str:
 
 
 @contextmanager
-def gateway_before(platform: str, folder: Path) -> Iterator[Served]:
+def gateway_before(platform: str, folder: Path, direct: str) -> Iterator[Served]:
     files, data = folder / "files", folder / "data"
     for one in (files, data):
         one.mkdir(parents=True)
-    with listening(page_app()) as pages, web_on(pages), serving(data, files, upstream_url=platform) as served:
+    with (
+        listening(page_app()) as pages,
+        web_on(pages),
+        serving(data, files, upstream_url=platform, direct=direct) as served,
+    ):
         yield served
 
 
@@ -85,10 +89,11 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
             "reference platform": stack.enter_context(listening(app)),
             "published daemon, no model": stack.enter_context(running_daemon(folder / "behind")),
         }
-        for number, (name, platform) in enumerate(platforms.items()):
-            served = stack.enter_context(gateway_before(platform, folder / str(number)))
-            done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root)
-            yield row(f"gateway before the {name}", ours, MCP, done, ours=True)
+        for name, platform in platforms.items():
+            for direct, more in (("on", ""), ("off", ", BRAINS_DIRECT=off")):
+                served = stack.enter_context(gateway_before(platform, folder / name.replace(" ", "-") / direct, direct))
+                done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root)
+                yield row(f"gateway before the {name}{more}", ours, MCP, done, ours=True)
             done = check_command(stdio_command(served, "memory"), calls, folder=served.root)
             yield row(f"gateway before the {name}", ours, STDIO, done, ours=True)
 

@@ -1,0 +1,232 @@
+"""Awkward platforms, over HTTP: a run harms nothing of the owner's, and the card says what is so."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from contract import case
+from contract.command import main
+from contract.outcome import Result, Run, Unchecked
+from contract.report import Report
+from contract.runner import run
+from contract.targets import HttpTarget, client_for
+from tests.broken.wrapping import Act, Asked, Forward, Said, asks, on, problem, refuses, said, wrapped
+from tests.contract.platform.serving import served
+from tests.contract.targets import TOKEN, check, failures, reference_app
+from tests.daemons.real import free_port
+
+pytestmark = pytest.mark.not_quick
+SOME = case.selected(
+    case.load(),
+    ["http/documents", "http/brains", "http/ask", "http/batch", "http/stages/derive*"],
+    # The awkward platforms read queries before they pass them on, and one case sends what cannot be read.
+    ["sizes", "http/documents/read-at-no-text"],
+)
+HEADERS = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def platform() -> Iterator[ASGIApp]:
+    with reference_app() as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def plain(platform: ASGIApp) -> Iterator[str]:
+    """The platform without its awkward side, with a brain of its owner."""
+    with served(platform) as url:
+        with owner(url) as client:
+            brain = client.post("/v1/brains", json={"name": "The owner's", "slug": "owner"}).json()["id"]
+            query = {"path": "plans/garden.md"}
+            client.put(f"/v1/brains/{brain}/documents", params=query, content="# Garden\n\nRoses.").raise_for_status()
+        yield url
+
+
+def owner(url: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers=HEADERS, trust_env=False)
+
+
+def holdings(url: str) -> dict[str, list[str]]:
+    """The paths in every brain that no run made."""
+    with owner(url) as client:
+        brains = [one for one in client.get("/v1/brains").json()["items"] if not one["slug"].startswith("contract-")]
+        query = {"recursive": "true", "include_generated": "true"}
+        listed = {one["slug"]: client.get(f"/v1/brains/{one['id']}/documents", params=query).json() for one in brains}
+    return {slug: sorted(one["path"] for one in told["items"]) for slug, told in listed.items()}
+
+
+def runs_left(url: str) -> list[str]:
+    with owner(url) as client:
+        return [one["slug"] for one in client.get("/v1/brains").json()["items"] if one["slug"].startswith("contract-")]
+
+
+@contextmanager
+def awkward(platform: ASGIApp, act: Act) -> Iterator[str]:
+    with served(wrapped(platform, act)) as url:
+        yield url
+
+
+def checked(platform: ASGIApp, act: Act, cases: list[Any] = SOME) -> Run[HttpTarget]:
+    with awkward(platform, act) as url:
+        return check(url, cases)
+
+
+def takes_every_brain(asked: Asked) -> Asked:
+    """Whichever brain is named, it is the owner's."""
+    return replace(asked, path=re.sub(r"^/v1/brains/[^/]+/", "/v1/brains/owner/", asked.path))
+
+
+NO_CREATE = on("POST /v1/brains", lambda _asked, _forward: _answered(problem(404, "not_found", "no route")))
+NO_DELETE = on("DELETE .*", lambda _asked, _forward: _answered(said(405)))
+NO_MODEL = on(
+    "POST {b}/(ask|derive)",
+    lambda _asked, _forward: _answered(problem(500, "provider_error", "no LLM provider configured")),
+)
+
+
+async def _answered(what: Said) -> Said:
+    return what
+
+
+async def _slowly(asked: Asked, forward: Forward) -> Said:
+    await asyncio.sleep(0.02)
+    return await forward(asked)
+
+
+def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGIApp, plain: str) -> None:
+    before = holdings(plain)
+    with awkward(platform, asks("* {b}/.*", takes_every_brain)) as url:
+        with pytest.raises(Unchecked, match=r"seems to ignore which brain is named: .* lists 1 documents") as told:
+            check(url, SOME)
+        assert "--brain NAME" in str(told.value)
+    assert holdings(plain) == before
+    # Not deleted by the run: nobody knows which brain would go.
+    assert len(runs_left(plain)) == 1
+    assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
+    assert (runs_left(plain), holdings(plain)) == ([], before)
+
+
+def test_a_platform_that_makes_no_brain_is_told_once(platform: ASGIApp, plain: str) -> None:
+    before = holdings(plain)
+    made = Report(checked(platform, NO_CREATE))
+    (first,) = (one for one in made.findings if one.title.startswith("POST /v1/brains fails: 404"))
+    assert len(first.blocked) > 50
+    assert "--brain NAME plays in one of yours" in made.text()
+    assert holdings(plain) == before
+    assert runs_left(plain) == []
+
+
+def test_a_platform_that_deletes_nothing_keeps_what_the_card_names(platform: ASGIApp, plain: str) -> None:
+    before = holdings(plain)
+    done = checked(platform, NO_DELETE)
+    assert holdings(plain) == before
+    assert len(runs_left(plain)) == len(done.target.left) == len(done.target.brains) > 1
+    assert all(name.startswith(f"contract-{done.target.run}-") for name in runs_left(plain))
+    made = Report(done)
+    assert f"Left behind: {len(done.target.left)} brains that could not be deleted: " in made.text()
+    assert {one.case.id.split("/")[2].split("-")[0] for one in made.failed} <= {"delete", "after"}
+    assert main(["clean", "--http", plain, "--token", TOKEN, "--run", done.target.run]) == 0
+    assert (runs_left(plain), holdings(plain)) == ([], before)
+
+
+def test_documents_that_cannot_be_deleted_from_a_given_brain_are_named(platform: ASGIApp, plain: str) -> None:
+    with owner(plain) as client:
+        client.post("/v1/brains", json={"name": "Given", "slug": "given"}).raise_for_status()
+    before = holdings(plain)
+    with awkward(platform, refuses("DELETE .*", lambda _asked: True, said(405))) as url:
+        code = main(["check", "--http", url, "--token", TOKEN, "--brain", "given", "--only", "http/documents/put*"])
+    after = holdings(plain)
+    assert code == 0
+    assert {**after, "given": []} == before
+    assert all("/contract-" in path for path in after["given"])
+    assert after["given"] != []
+    assert main(["clean", "--http", plain, "--token", TOKEN, "--brain", "given"]) == 0
+    assert holdings(plain) == before
+
+
+def test_a_platform_without_a_model_fails_nothing(platform: ASGIApp, plain: str) -> None:
+    done = checked(platform, NO_MODEL)
+    made = Report(done)
+    assert failures(done) == {}
+    assert done.target.capabilities["model"].startswith("none: ")
+    assert [why for why in made.untested() if "model" in why] != []
+
+
+def test_a_slow_platform_is_judged_like_any_other(platform: ASGIApp, plain: str) -> None:
+    before = holdings(plain)
+    made = Report(checked(platform, _slowly))
+    assert made.findings == []
+    assert (holdings(plain), runs_left(plain)) == (before, [])
+
+
+def test_a_route_that_hangs_is_told_once_and_the_others_are_still_tried(platform: ASGIApp, plain: str) -> None:
+    async def for_ever(_asked: Asked, _forward: Forward) -> Said:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    some = case.selected(SOME, ["http/ask", "http/documents/list*"])
+    with awkward(platform, on("POST {b}/ask", for_ever)) as url:
+        done = check(url, some, seconds=1)
+    (finding,) = Report(done).findings
+    assert finding.title.startswith("no answer: ")
+    assert {one.case.id.split("/")[1] for one in finding.results} == {"ask"}
+    assert {one.outcome for one in done.results if one.case.area == "documents"} == {"passed"}
+
+
+@contextmanager
+def platform_process(data: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """A platform that can be killed."""
+    port = free_port()
+    command = [sys.executable, "-m", "gateway", "platform", "--port", str(port)]
+    environment = {**os.environ, "BRAINS_DATA_DIR": str(data)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert any("platform.listening" in line for line in process.stderr), "the platform did not start"
+            yield f"http://127.0.0.1:{port}", process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_platform_that_dies_in_the_middle_is_one_finding(tmp_path: Path) -> None:
+    with platform_process(tmp_path) as (url, process):
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            client.post("/v1/brains", json={"name": "The owner's", "slug": "owner"}).raise_for_status()
+        before = anonymous_brains(url)
+
+        def tell(_result: Result, done: int, _total: int) -> None:
+            if done == 20:
+                process.kill()
+                process.wait()
+
+        async def run_until_it_dies() -> Run[HttpTarget]:
+            async with client_for(url) as client:
+                return await run(HttpTarget(url, client), SOME, at_once=1, tell=tell)
+
+        made = Report(asyncio.run(run_until_it_dies()))
+    assert [one.title.startswith("no answer: ") for one in made.findings] == [True]
+    assert len(made.findings[0].blocked) > 50
+    assert made.run.target.left == sorted(made.run.target.brains)
+    with platform_process(tmp_path) as (url, _):
+        left = anonymous_brains(url) - before
+        assert [name for name in left if not name.startswith(f"contract-{made.run.target.run}-")] == []
+        assert len(left) == len(made.run.target.left)
+        assert main(["clean", "--http", url]) == 0
+        assert anonymous_brains(url) == before
+
+
+def anonymous_brains(url: str) -> set[str]:
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        return {one["slug"] for one in client.get("/v1/brains").json()["items"]}
