@@ -70,14 +70,15 @@ async def _keep(
 
 
 async def replace_body(context: StepContext, args: Args) -> JsonObject:
-    """Bytes in the place of those that somebody has read, and nothing else. What is replaced is kept elsewhere first.
+    """Bytes in the place of those that somebody has read, and nothing else.
 
-    Several people may have read the same in one brain. `brain_id` is what it goes by, whoever calls it what.
+    `aside`, a path and bytes, is written first: what is replaced, as it shall be kept. Several people may have read the
+    same in one brain. `brain_id` is what it goes by, whoever calls it what.
 
     Raises:
         GatewayError: conflict, when something else is there by now.
     """
-    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args.get("aside")
+    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args["aside"]
     if len(body) > PUT_BYTES:
         raise GatewayError("payload_too_large")
     of_all = f"{args.get('brain_id') or brain} {path}"
@@ -87,8 +88,8 @@ async def replace_body(context: StepContext, args: Args) -> JsonObject:
             return {"changed": False}
         if (None if before is None else hashlib.sha256(before).hexdigest()) != args.get("expected"):
             raise GatewayError("conflict", _CHANGED if before is not None else _GONE)
-        if aside is not None and before is not None:
-            await write(context, brain, str(aside), before)
+        if aside is not None:
+            await write(context, brain, *aside)
         await write(context, brain, path, body)
     return {"changed": True}
 

@@ -110,6 +110,47 @@ def test_an_edited_note_says_the_new_and_can_be_what_it_was(command: Command, tm
     assert command("undo", path, "20200101T000000Z-0123456789ab").returncode == 3
 
 
+FRONT = "---\nauthor of the book: Okakura\n---\n\nThe book of tea."
+
+
+@pytest.mark.parametrize("text", ["Gyokuro wants sixty degrees.", FRONT])
+def test_a_title_and_tags_that_only_the_platform_knew_outlive_an_edit_and_its_undo(
+    command: Command, tmp_path: Path, text: str
+) -> None:
+    options = ("--title", "On tea", "--tag", "drinks", "--tag", "green")
+    path = add(command, text, *options)
+    before = shown(command, path)
+    assert (before["title"], before["tags"]) == ("On tea", ["drinks", "green"])
+    assert command("edit", path, EDITOR=editor(tmp_path, 'echo More. >> "$1"')).returncode == 0
+    edited = shown(command, path)
+    assert (edited["title"], edited["tags"]) == ("On tea", ["drinks", "green"])
+    assert command("undo", path).returncode == 0
+    after = shown(command, path)
+    assert (after["title"], after["tags"]) == ("On tea", ["drinks", "green"])
+    assert (str(after["content"]).strip(), "More." in str(after["content"])) == (words_of(before), False)
+    assert command("add", text, *options).stderr == "Already stored.\n"
+    # And back to what was edited, with an undo of the undo.
+    assert command("undo", path).returncode == 0
+    assert (shown(command, path)["tags"], "More." in str(shown(command, path)["content"])) == (edited["tags"], True)
+
+
+def words_of(note: dict[str, object]) -> str:
+    """The content without the front matter of its own, which is shown as such once a note has fields of ours."""
+    return str(note["content"]).rpartition("---\n")[2].strip()
+
+
+def test_an_undo_over_another_note_brings_the_title_and_tags_back_too(command: Command) -> None:
+    path = add(command, "Gyokuro wants sixty degrees.", "--title", "On tea", "--tag", "drinks")
+    other = add(command, "Sencha wants eighty degrees.")
+    assert command("rm", "--yes", path).returncode == 0
+    assert command("mv", other, path).returncode == 0
+    assert command("undo", path).returncode == 0
+    note = shown(command, path)
+    assert (note["title"], note["tags"], "Gyokuro" in str(note["content"])) == ("On tea", ["drinks"], True)
+    assert command("undo", path).returncode == 0
+    assert "Sencha" in str(shown(command, path)["content"])
+
+
 def test_an_edit_does_not_overwrite_what_changed_meanwhile(command: Command, tmp_path: Path) -> None:
     path = add(command, "Gyokuro wants sixty degrees.")
     replace = Shelf.replace
