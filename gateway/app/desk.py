@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.app.database_file import rewrite, scrub
+from gateway.app.database_file import forget, left_of, rewrite
 from gateway.app.gateway import Gateway, naming_of
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
@@ -39,9 +39,18 @@ class Desk:
         )
         return Call(caller, surface="command", tool=self.command)
 
-    def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
-        """What is left of an erased note elsewhere, as `database_file.scrub` says; None where that is a platform's."""
-        return None if self.settings.upstream_url is not None else scrub(self.settings, path)
+    async def erase(self, path: str) -> int:
+        """Remove a note for good, with all that is kept of it. Returns how many copies there were."""
+        copies = await self.shelf.erase(self.call(), path)
+        if self.settings.upstream_url is not None:
+            return copies
+        said = forget(self.settings, (await self.brain.known(self.call())).id, path)
+        # A message that was made a note is one thing, which was kept twice.
+        return max(copies, said)
+
+    async def left_of(self, path: str) -> tuple[list[str], list[Path]]:
+        """Of an erased note, as `database_file.left_of` says."""
+        return left_of(self.settings, (await self.brain.known(self.call())).id, path)
 
     def rewrite(self) -> bool:
         """Leave no bytes of what was deleted in the embedded brain's file; False where there is a platform instead."""

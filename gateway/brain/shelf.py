@@ -211,9 +211,7 @@ class Shelf:
         """Put bytes where nothing is, or where these are that have this checksum. Nothing of it is kept aside."""
         return await self._put(call, path, body, expected, None)
 
-    async def _put(
-        self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None
-    ) -> bool:
+    async def _put(self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None) -> bool:
         """What was there before is kept as a version, with what only the platform's record says of it: that is gone
         with the next write."""
         aside = None if before is None else (_version_path(path, before.checksum), before.exported)
