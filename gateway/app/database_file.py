@@ -14,8 +14,8 @@ import structlog
 from contract.platform import backup, purge
 from contract.platform.backup import BackupFailed, Copied
 from contract.platform.database import FILE_NAME
-from contract.platform.integrity import Trouble, check_database, connect
-from gateway.app.startup import CannotStart
+from contract.platform.integrity import Trouble, check_database, connect, was_left_open
+from gateway.app.startup import CannotStart, check_data_dir
 from gateway.brain.notebook import hits_path
 from gateway.brain.shelf import is_version
 from gateway.config.reread_file import replace_file
@@ -36,6 +36,21 @@ _ELSEWHERE: Final = (
 def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
     """What is wrong with the file of the embedded brain; None also where a platform is used instead."""
     return None if settings.upstream_url is not None else check_database(settings.data_dir, thorough=thorough)
+
+
+def trouble_at_start(settings: Settings) -> Trouble | None:
+    """What is wrong with the file, and may be over soon.
+
+    Raises: CannotStart: something else is wrong with it.
+    """
+    if settings.upstream_url is not None:
+        return None
+    check_data_dir(settings.data_dir)
+    # What was not closed is read in full. To look at it closes it, so that nobody who comes later would know.
+    trouble = trouble_of(settings, thorough=was_left_open(settings.data_dir))
+    if trouble is not None and not trouble.may_pass:
+        raise CannotStart(str(trouble))
+    return trouble
 
 
 def sizes_of(data_dir: Path) -> dict[str, int]:
