@@ -98,7 +98,7 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
         return _user(settings, whose)
     found = next((record for record in _records(settings) if whose in (record.id, record.subject)), None)
     if found is None:
-        raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
+        raise BadSetting(f"{whose} is neither the id nor the subject of a token: brains-gateway token list.")
     return _at_terminal(settings, found)
 
 
@@ -129,7 +129,7 @@ def _user(settings: Settings, whose: str) -> Principal:
     users = user_file.parse(settings.users_path.read_bytes()) if settings.users_path.exists() else []
     found = next((user for user in users if whose in (user.name, user.subject)), None)
     if found is None:
-        raise BadSetting(f"--as {whose} is neither the name nor the subject of a user: brains-gateway user list.")
+        raise BadSetting(f"{whose} is neither the name nor the subject of a user: brains-gateway user list.")
     return replace(principal_of_user(found), known_as=naming_of(settings)(found.name))
 
 

@@ -258,7 +258,11 @@ class Shelf:
         return removed
 
     async def move(self, call: Call, path: str, to: str) -> None:
-        """Raises: GatewayError: not_found; conflict, if something is there."""
+        """Raises: GatewayError: validation_error, not_found; conflict, if something is there."""
+        if not names.is_plain_path(to):
+            raise GatewayError(
+                "validation_error", "TO must be a plain relative path, for example memory/global/running.md."
+            )
         await self.read(call, path)
         if (await self._brain.note(call, "read_note", {"path": to}))["body"] is not None:
             raise GatewayError("conflict", f"There is a note {to} already.")

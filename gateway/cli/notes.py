@@ -21,6 +21,8 @@ async def list_notes(desk: Desk, arguments: argparse.Namespace) -> None:
     entries = (await desk.shelf.entries(desk.call(), arguments.folder))[: arguments.limit]
     if arguments.json:
         print_json([{"path": e.path, "bytes": e.size, "changed": moment(e.changed)} for e in entries])
+    elif not entries:
+        say(f"There are no notes in {printable(arguments.folder)}." if arguments.folder else "There are no notes yet.")
     else:
         print_rows(("NOTE", "CHANGED", "BYTES"), [(e.path, moment(e.changed), f"{e.size:,}") for e in entries])
 
@@ -145,6 +147,9 @@ async def history(desk: Desk, arguments: argparse.Namespace) -> None:
                 for v in versions
             ]
         )
+        return
+    if not versions:
+        say(f"There is no earlier version of {printable(arguments.note)}.")
         return
     rows = [(v.name, moment(v.changed), f"{v.size:,}", "removed" if v.was_removed else "replaced") for v in versions]
     print_rows(("VERSION", "SINCE", "BYTES", "BECAUSE IT WAS"), rows)

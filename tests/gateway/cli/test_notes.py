@@ -199,6 +199,8 @@ def test_a_moved_note_replaces_none(command: Command) -> None:
     path = add(command, "Gyokuro wants sixty degrees.")
     other = add(command, "Sencha wants eighty degrees.")
     assert command("mv", path, other).returncode == 4
+    for nowhere in ("/etc/x.md", "../x.md", "memory/_hidden.md", ""):
+        assert command("mv", path, nowhere).returncode == 2
     assert command("mv", path, "memory/global/moved.md").returncode == 0
     assert "Gyokuro" in command("show", "memory/global/moved.md").stdout
     assert command("show", path).returncode == 3
@@ -233,6 +235,16 @@ def test_json_commands_no_terminal_and_is_plain_in_a_pipe(
     print_json(said)
     told = capsys.readouterr().out
     assert (printable(told), json.loads(told)) == (told, said)
+
+
+def test_where_there_is_nothing_a_person_is_told_so(command: Command) -> None:
+    assert command("list").stderr == "There are no notes yet.\n"
+    assert command("list", "memory/project").stderr == "There are no notes in memory/project.\n"
+    assert command("history", "memory/global/x.md").stderr == "There is no earlier version of memory/global/x.md.\n"
+    for asked in ("search", "ask"):
+        done = command(asked, " ")
+        assert (done.returncode, "the text is empty" in done.stderr) == (2, True)
+    assert command("list", "--json").stdout == "[]\n"
 
 
 def test_completion_knows_every_command_and_its_options(tmp_path: Path) -> None:

@@ -159,6 +159,11 @@ def test_another_note_at_the_path_is_left_alone_unless_it_is_to_be_replaced(home
     assert "Gyokuro" in run(home, "show", "memory/global/tea.md").stdout
 
 
+def test_what_was_not_taken_is_named_in_the_order_of_its_numbers(home: Path) -> None:
+    told = run(home, "import", "-", stdin="no json\n" * 11)
+    assert [line.split(":")[1] for line in told.stderr.splitlines()[1:-1]] == [f" line {n}" for n in range(1, 12)]
+
+
 @pytest.mark.parametrize("path", ["../out.md", "/etc/x.md", "a/../../b.md", "memory/_hidden.md", "C:x.md"])
 def test_no_line_of_an_import_leaves_the_brain(home: Path, path: str) -> None:
     told = run(home, "import", "-", stdin=json.dumps({"path": path, "content": "x"}) + "\nno json\n")
