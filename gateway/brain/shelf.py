@@ -72,9 +72,22 @@ class Document:
         return notes.with_fields(text, {key: value for key, value in own.items() if value is not None})
 
     @property
+    def kept(self) -> bytes:
+        """The document as a version of it is kept: as `source` shows it, where the record says more than the bytes."""
+        return self.source.encode() if self._has_more else self.body
+
+    @property
+    def _is_text(self) -> bool:
+        try:
+            self.body.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @property
     def _has_more(self) -> bool:
         """Whether the platform's record says something that the note itself does not."""
-        if not self.record or not self.path.endswith(".md"):
+        if not self.record or not self.path.endswith(".md") or not self._is_text:
             return False
         front = notes.parse(self.body).front
         return not front or not set(self.record.get("metadata") or {}) <= set(front)
@@ -86,16 +99,12 @@ class Document:
         What the platform's record alone says is put into the front matter. Where it says nothing more than the note
         does, the bytes are taken as they are.
         """
-        try:
-            text = self.body.decode()
-        except UnicodeDecodeError:
-            return self.body
         if not self._has_more:
             return self.body
         record, metadata = self.record, self.record.get("metadata") or {}
         times = {"created": record.get("created_at"), "modified": record.get("updated_at")}
         document = {
-            "content": text,
+            "content": self.body.decode(),
             "title": self.title,
             "tags": self.tags,
             "metadata": {**{name: time for name, time in times.items() if time}, **metadata},
@@ -214,7 +223,7 @@ class Shelf:
     async def _put(self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None) -> bool:
         """What was there before is kept as a version, with what only the platform's record says of it: that is gone
         with the next write."""
-        aside = None if before is None else (_version_path(path, before.checksum), before.exported)
+        aside = None if before is None else (_version_path(path, before.checksum), before.kept)
         # Where others may write to the same brain, it goes by one name for all of them.
         brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
         args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
@@ -303,7 +312,7 @@ class Shelf:
             return version
         kept = await self.read(call, version.path)
         # What was put away was moved, with its record; a version says by itself all that was known.
-        body = replace(kept, path=path).exported if version.was_removed else kept.body
+        body = replace(kept, path=path).kept if version.was_removed else kept.body
         await self._put(call, path, body, None if now is None else now.checksum, now)
         return version
 
