@@ -53,7 +53,7 @@ class Database:
     def __init__(self, file: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> None:
         self._file = file
         self._quota = quota
-        self.health = Health(file)
+        self.health = Health(file, SCHEMA_VERSION)
         self.embedder = embedder
         # Called after each transaction. Code that has work to do then sets it.
         self.written: Callable[[], None] = lambda: None
@@ -75,7 +75,7 @@ class Database:
 
         With an embedder, whatever is written gets its vectors in the same transaction.
 
-        Raises: StoreUnavailable.
+        Raises: StoreUnavailable, sqlite3.Error.
         """
         file = data_dir / FILE_NAME
         database = cls(file, embedder, quota)
@@ -89,8 +89,6 @@ class Database:
             raise StoreUnavailable(f"A backup is being put in the place of {file}: try again then.") from None
         except OSError as error:
             raise StoreUnavailable(f"The data directory {data_dir} cannot be used: {error.strerror}.") from error
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"The brain file {file} cannot be opened: {error}.") from error
         finally:
             if sys.exception() is not None:
                 database.close()

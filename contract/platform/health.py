@@ -12,12 +12,22 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 DAMAGED: Final = "the brain file is damaged"
+NEWER: Final = "the brain file was changed by a newer version"
 FULL: Final = "the disk is full"
+LOCKED: Final = "the brain file is locked by another program"
+READ_ONLY: Final = "the brain file cannot be written to"
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# Troubles that may pass by themselves.
+_PASSING: Final = {
+    sqlite3.SQLITE_FULL: FULL,
+    sqlite3.SQLITE_BUSY: LOCKED,
+    sqlite3.SQLITE_LOCKED: LOCKED,
+    sqlite3.SQLITE_READONLY: READ_ONLY,
+}
 # Less than a few notes need.
 _LEAST_FREE: Final = 8 * 1024 * 1024
-# A disk that was full may have room again. If not, the next write will notice.
-_FULL_SECONDS: Final = 60.0
+# A disk that was full may have room again, and a lock may be gone. If not, the next write will notice.
+_PASSING_SECONDS: Final = 60.0
 # How long a check, which reads the whole file, may take, and how often it is made at most.
 _LOOK_SECONDS: Final = 1.0
 _EVERY_SECONDS: Final = 300.0
@@ -27,34 +37,42 @@ _STEPS: Final = 10_000
 class Health:
     """The state of one file. Code that gets an error notes it here."""
 
-    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._file, self._clock = file, clock
-        self._is_damaged = False
-        self._full_until = -1.0
+    def __init__(self, file: Path, version: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`version` is the format that this program knows."""
+        self._file, self._version, self._clock = file, version, clock
+        self._lasting: str | None = None
+        self._passing = (FULL, -1.0)
         self._next_look = -1.0
 
     def note(self, error: sqlite3.Error) -> None:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        whole = getattr(error, "sqlite_errorcode", 0)
+        code = whole & 0xFF
         if code in _DAMAGE:
-            self._find_damaged()
-        elif code == sqlite3.SQLITE_FULL:
-            self._full_until = self._clock() + _FULL_SECONDS
+            self._find(DAMAGED)
+        elif code in _PASSING and whole != sqlite3.SQLITE_BUSY_SNAPSHOT:
+            # Whoever wanted to write has waited for a lock as long as they would. A view that is too old is no lock.
+            self._passing = (_PASSING[code], self._clock() + _PASSING_SECONDS)
 
-    def _find_damaged(self) -> None:
-        if not self._is_damaged:
+    def _find(self, problem: str) -> None:
+        if self._lasting is None:
             # Once: what fails because of it has lines of its own.
-            log.error("The brain file %s is damaged. Stop whatever uses it, and put a backup in its place.", self._file)
-        self._is_damaged = True
+            log.error("%s: %s. Stop whatever uses it; `brains-gateway doctor` says what to do.", self._file, problem)
+        self._lasting = problem
 
     def problem(self) -> str | None:
         """What is wrong with it, in a few words; None if nothing is known to be."""
-        if not self._is_damaged and self._clock() >= self._next_look:
+        if self._lasting is None and self._clock() >= self._next_look:
             if damage(self._file, seconds=_LOOK_SECONDS) is not None:
-                self._find_damaged()
+                self._find(DAMAGED)
+            elif _version_of(self._file) > self._version:
+                self._find(NEWER)
             self._next_look = self._clock() + _EVERY_SECONDS
-        if self._is_damaged:
-            return DAMAGED
-        return FULL if self._clock() < self._full_until or _free(self._file) < _LEAST_FREE else None
+        if self._lasting is not None:
+            return self._lasting
+        if not os.access(self._file, os.W_OK):
+            return READ_ONLY
+        what, until = self._passing
+        return what if self._clock() < until else FULL if _free(self._file) < _LEAST_FREE else None
 
 
 def damage(file: Path, *, seconds: float | None = None) -> str | None:
@@ -68,6 +86,15 @@ def damage(file: Path, *, seconds: float | None = None) -> str | None:
     except sqlite3.Error as error:
         return str(error) if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE else None
     return None if found == "ok" else str(found)
+
+
+def _version_of(file: Path) -> int:
+    """The format of a file; 0 where it cannot be read now."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error:
+        return 0
 
 
 def _free(file: Path) -> float:

@@ -54,6 +54,11 @@ class Trouble:
     message: str
     remedy: str
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may be over soon; meanwhile the file can be read."""
+        return self.kind in {"locked", "full"}
+
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}"
 

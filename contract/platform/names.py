@@ -86,6 +86,11 @@ def session_folder(session: str) -> str:
     return f"{SAID}{quote(session, safe='')}/"
 
 
+def said_path(session: str, seq: int) -> str:
+    """The note of one message of a session."""
+    return f"{session_folder(session)}{seq:06d}.md"
+
+
 def is_said(document_path: str) -> bool:
     """Whether a document is a message of a session."""
     return document_path.startswith(SAID)

@@ -240,7 +240,7 @@ def _note(session_id: str, message: Waiting) -> Draft:
     """A message as a note. Its title is its beginning, as that of every note without a heading."""
     named = {} if message.name is None else {"name": message.name}
     return Draft(
-        f"{names.session_folder(session_id)}{message.seq:06d}.md",
+        names.said_path(session_id, message.seq),
         message.content.encode(),
         metadata={"session_id": session_id, "role": message.role, **named},
         generated=True,

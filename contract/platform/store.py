@@ -1,6 +1,7 @@
 """The whole platform without HTTP, on one SQLite file; every method may be called from any thread."""
 
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -50,17 +51,21 @@ class Store:
         """
         # What was not closed may be damaged, and a damaged file looks sound until a bad page of it is read.
         trouble = check_database(data_dir, thorough=was_left_open(data_dir), patience=0)
-        if trouble is not None and trouble.kind not in {"locked", "full"}:
+        if trouble is not None and not trouble.may_pass:
             raise StoreUnavailable(str(trouble))
         # No write waits for a service: its vectors are filled in later.
         at_once = None if isinstance(embedder, RemoteEmbedder) else embedder
-        store = cls(Database.open(data_dir, _complete, at_once, quota), embedder)
-        if store._meaning is not None:
-            try:
-                store._meaning.start()
-            except sqlite3.Error as error:
-                store.close()
-                raise StoreUnavailable(str(trouble_of(kind_of(error), data_dir / FILE_NAME))) from None
+        try:
+            store = cls(Database.open(data_dir, _complete, at_once, quota), embedder)
+            if store._meaning is not None:
+                with ExitStack() as failed:
+                    failed.callback(store.close)
+                    store._meaning.start()
+                    failed.pop_all()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(
+                f"{trouble_of(kind_of(error), data_dir / FILE_NAME)} SQLite says: {error}."
+            ) from None
         return store
 
     def close(self) -> None:

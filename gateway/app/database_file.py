@@ -3,8 +3,8 @@
 import os
 import sqlite3
 import threading
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -14,8 +14,9 @@ import structlog
 from contract.platform import backup, purge
 from contract.platform.backup import BackupFailed, Copied
 from contract.platform.database import FILE_NAME
-from contract.platform.integrity import Trouble, check_database, connect
-from gateway.app.startup import CannotStart
+from contract.platform.integrity import Trouble, check_database, connect, was_left_open
+from gateway.app.startup import CannotStart, check_data_dir
+from gateway.brain.notebook import hits_path
 from gateway.brain.shelf import is_version
 from gateway.config.reread_file import replace_file
 from gateway.config.settings import BadSetting, Settings
@@ -35,6 +36,21 @@ _ELSEWHERE: Final = (
 def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
     """What is wrong with the file of the embedded brain; None also if a platform is used instead."""
     return None if settings.upstream_url is not None else check_database(settings.data_dir, thorough=thorough)
+
+
+def trouble_at_start(settings: Settings) -> Trouble | None:
+    """What is wrong with the file, and may be over soon.
+
+    Raises: CannotStart: something else is wrong with it.
+    """
+    if settings.upstream_url is not None:
+        return None
+    check_data_dir(settings.data_dir)
+    # What was not closed is read in full. To look at it closes it, so that nobody who comes later would know.
+    trouble = trouble_of(settings, thorough=was_left_open(settings.data_dir))
+    if trouble is not None and not trouble.may_pass:
+        raise CannotStart(str(trouble))
+    return trouble
 
 
 def sizes_of(data_dir: Path) -> dict[str, int]:
@@ -93,20 +109,30 @@ def backup_state(settings: Settings) -> tuple[str, str | None]:
     return told, f"The newest backup in {directory} is more than two days old." if overdue else None
 
 
-def scrub(settings: Settings, path: str) -> tuple[list[str], list[Path]]:
-    """Remove erased notes from the bytes of the embedded brain's file. Returns the notes that were made from the one at
-    this path, and the backups that still have it or a version of it: daily ones, and files that `restore` has kept.
+def forget(settings: Settings, brain: str, path: str) -> int:
+    """Erase what the embedded brain keeps beside a document that is gone. Returns how many messages that were.
 
     Raises: CannotStart.
     """
-    rewrite(settings)
-    try:
-        derived = purge.derived_from(settings.data_dir, path)
-    except sqlite3.Error as error:
-        raise CannotStart(f"It is erased, but the file could not be read: {error}. Repeat this.") from None
+    with _erasing("it is still in the log of changes"):
+        return purge.forget(settings.data_dir, brain, _copies_of(path))
+
+
+def left_of(settings: Settings, brain: str, path: str) -> tuple[list[str], list[Path]]:
+    """Which notes were made of the erased one at this path, and which backups still have it or a version of it: daily
+    ones, and what `restore` has put aside.
+
+    Raises: CannotStart.
+    """
+    with _erasing("the file could not be read"):
+        derived = purge.derived_from(settings.data_dir, brain, path)
     kept = [] if settings.backup_dir is None else backup.daily_backups(settings.backup_dir)
     kept += backup.kept_aside(settings.data_dir)
-    return derived, [file for file in kept if purge.holds(file, lambda other: other == path or is_version(other, path))]
+    return derived, [file for file in kept if purge.holds(file, _copies_of(path))]
+
+
+def _copies_of(path: str) -> Callable[[str], bool]:
+    return lambda other: other in (path, hits_path(path)) or is_version(other, path)
 
 
 def rewrite(settings: Settings) -> None:
@@ -115,13 +141,20 @@ def rewrite(settings: Settings) -> None:
     Raises: CannotStart.
     """
     try:
-        purge.scrub(settings.data_dir)
+        with _erasing("the file could not be rewritten"):
+            purge.scrub(settings.data_dir)
     except purge.StillRead:
         raise CannotStart(
             "It is erased, but another gateway reads the file: repeat this when it has stopped."
         ) from None
+
+
+@contextmanager
+def _erasing(failed: str) -> Iterator[None]:
+    try:
+        yield
     except sqlite3.Error as error:
-        raise CannotStart(f"It is erased, but the file could not be rewritten: {error}. Repeat this.") from None
+        raise CannotStart(f"It is erased, but {failed}: {error}. Repeat this.") from None
 
 
 class DailyBackups:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.app.database_file import rewrite, scrub
+from gateway.app.database_file import forget, left_of, rewrite
 from gateway.app.gateway import Gateway, naming_of
 from gateway.brain.brain import Brain
 from gateway.brain.shelf import Shelf
@@ -39,9 +39,18 @@ class Desk:
         )
         return Call(caller, surface="command", tool=self.command)
 
-    def scrub(self, path: str) -> tuple[list[str], list[Path]] | None:
-        """Other places that still hold an erased note, from `database_file.scrub`; None if a platform is used."""
-        return None if self.settings.upstream_url is not None else scrub(self.settings, path)
+    async def erase(self, path: str) -> int:
+        """Remove a note for good, with everything that is kept of it. Returns how many copies there were."""
+        copies = await self.shelf.erase(self.call(), path)
+        if self.settings.upstream_url is not None:
+            return copies
+        said = forget(self.settings, (await self.brain.known(self.call())).id, path)
+        # A message that was made into a note was kept twice, but it counts once.
+        return max(copies, said)
+
+    async def left_of(self, path: str) -> tuple[list[str], list[Path]]:
+        """Other places that still hold an erased note, from `database_file.left_of`."""
+        return left_of(self.settings, (await self.brain.known(self.call())).id, path)
 
     def rewrite(self) -> bool:
         """Remove the bytes of deleted notes from the embedded brain's file; False if a platform is used instead."""
@@ -89,7 +98,7 @@ def _principal(settings: Settings, whose: str | None) -> Principal:
         return _user(settings, whose)
     found = next((record for record in _records(settings) if whose in (record.id, record.subject)), None)
     if found is None:
-        raise BadSetting(f"--as {whose} is neither the id nor the subject of a token: brains-gateway token list.")
+        raise BadSetting(f"{whose} is neither the id nor the subject of a token: brains-gateway token list.")
     return _at_terminal(settings, found)
 
 
@@ -120,7 +129,7 @@ def _user(settings: Settings, whose: str) -> Principal:
     users = user_file.parse(settings.users_path.read_bytes()) if settings.users_path.exists() else []
     found = next((user for user in users if whose in (user.name, user.subject)), None)
     if found is None:
-        raise BadSetting(f"--as {whose} is neither the name nor the subject of a user: brains-gateway user list.")
+        raise BadSetting(f"{whose} is neither the name nor the subject of a user: brains-gateway user list.")
     return replace(principal_of_user(found), known_as=naming_of(settings)(found.name))
 
 

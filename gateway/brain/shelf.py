@@ -7,7 +7,7 @@ keeps its own there too.
 import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -65,28 +65,46 @@ class Document:
     def source(self) -> str:
         """The document as text with front matter, which also holds the fields that only the platform's record has."""
         text = self.body.decode("utf-8", "replace")
-        if notes.parse(self.body).front or not self.path.endswith(".md") or not self.record:
+        if not self._has_more:
             return text
         metadata = {key: value for key, value in (self.record.get("metadata") or {}).items() if key != "tags"}
         own = {"name": self.record.get("title"), "tags": self.tags or None, **metadata}
         return notes.with_fields(text, {key: value for key, value in own.items() if value is not None})
 
     @property
+    def kept(self) -> bytes:
+        """The document as a version of it is kept: as `source` shows it, where the record says more than the bytes."""
+        return self.source.encode() if self._has_more else self.body
+
+    @property
+    def _is_text(self) -> bool:
+        try:
+            self.body.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether the platform's record says something that the note itself does not."""
+        if not self.record or not self.path.endswith(".md") or not self._is_text:
+            return False
+        front = notes.parse(self.body).front
+        return not front or not set(self.record.get("metadata") or {}) <= set(front)
+
+    @property
     def exported(self) -> bytes:
         """All that is known of the document, as bytes that say the same on any platform.
 
-        A document with front matter is taken as it is. Otherwise the platform's record becomes front matter.
+        Fields that only the platform's record has are added to the front matter. Without such fields, the bytes are
+        taken as they are.
         """
-        try:
-            text = self.body.decode()
-        except UnicodeDecodeError:
-            return self.body
-        if not self.record or not self.path.endswith(".md") or notes.parse(self.body).front:
+        if not self._has_more:
             return self.body
         record, metadata = self.record, self.record.get("metadata") or {}
         times = {"created": record.get("created_at"), "modified": record.get("updated_at")}
         document = {
-            "content": text,
+            "content": self.body.decode(),
             "title": self.title,
             "tags": self.tags,
             "metadata": {**{name: time for name, time in times.items() if time}, **metadata},
@@ -171,32 +189,41 @@ class Shelf:
         changed = notes.milliseconds(known.get("mtime")) or 0
         return Document(path, body, record if isinstance(record, dict) else {}, changed)
 
+    async def _find(self, call: Call, path: str) -> Document | None:
+        try:
+            return await self.read(call, path)
+        except GatewayError as error:
+            if error.code != "not_found":
+                raise
+        return None
+
     async def read_many(self, call: Call, folder: str = "") -> AsyncIterator[Document]:
         """All documents in a folder, one after the other. A document that is gone by then is left out."""
         for entry in sorted(await self.entries(call, folder), key=lambda entry: entry.path):
-            try:
-                yield await self.read(call, entry.path)
-            except GatewayError as error:
-                if error.code != "not_found":
-                    raise
+            if (document := await self._find(call, entry.path)) is not None:
+                yield document
 
     async def replace(self, call: Call, path: str, text: str, expected: str) -> bool:
         """Replace the text that has this checksum. Returns whether that changed anything.
 
         Raises: GatewayError: conflict, if something else is there by now; forbidden, if it says who wrote it.
         """
-        _check_vouched(await self.read(call, path), text)
-        return await self.rewrite(call, path, text.encode(), expected)
+        before = await self.read(call, path)
+        _check_vouched(before, text)
+        return await self._put(call, path, text.encode(), expected, before)
 
-    async def rewrite(self, call: Call, path: str, body: bytes, expected: str) -> bool:
-        """The same with bytes of ours. The replaced bytes are kept as a version."""
-        return await self._put(call, path, body, expected, _version_path(path, expected))
+    async def rewrite(self, call: Call, before: Document, body: bytes) -> bool:
+        """The same with bytes of ours, in place of the document that was read."""
+        return await self._put(call, before.path, body, before.checksum, before)
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
         """Write bytes to a free path, or in place of those that have this checksum. No version is kept."""
         return await self._put(call, path, body, expected, None)
 
-    async def _put(self, call: Call, path: str, body: bytes, expected: str | None, aside: str | None) -> bool:
+    async def _put(self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None) -> bool:
+        """The document before is kept as a version, with the fields that only the platform's record has: the next write
+        removes them there."""
+        aside = None if before is None else (_version_path(path, before.checksum), before.kept)
         # If other callers may write to the same brain, all of them use one name for its lock.
         brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
         args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
@@ -209,17 +236,13 @@ class Shelf:
 
         Something else is left alone, unless this `replaces` it; then it is kept as a version.
         """
-        try:
-            before = await self.read(call, path)
-        except GatewayError as error:
-            if error.code != "not_found":
-                raise
+        if (before := await self._find(call, path)) is None:
             await self.put(call, path, exported, None)
             return "new"
         if exported in (before.body, before.exported):
             return "same"
         if replaces:
-            await self.rewrite(call, path, exported, before.checksum)
+            await self.rewrite(call, before, exported)
         return "other"
 
     async def remove(self, call: Call, path: str) -> str:
@@ -244,7 +267,11 @@ class Shelf:
         return removed
 
     async def move(self, call: Call, path: str, to: str) -> None:
-        """Raises: GatewayError: not_found; conflict, if something is there."""
+        """Raises: GatewayError: validation_error, not_found; conflict, if something is there."""
+        if not names.is_plain_path(to):
+            raise GatewayError(
+                "validation_error", "TO must be a plain relative path, for example memory/global/running.md."
+            )
         await self.read(call, path)
         if (await self._brain.note(call, "read_note", {"path": to}))["body"] is not None:
             raise GatewayError("conflict", f"There is a note {to} already.")
@@ -279,14 +306,14 @@ class Shelf:
         if not versions:
             raise GatewayError("not_found", f"There is no such version of {path}.")
         version = versions[0]
-        kept = await self.read(call, version.path)
-        now = (await self._brain.note(call, "read_note", {"path": path}))["body"]
+        now = await self._find(call, path)
         if now is None and version.was_removed:
             await self._notes.move(call, version.path, path)
             return version
-        checksum = None if now is None else hashlib.sha256(now).hexdigest()
-        aside = None if checksum is None else _version_path(path, checksum)
-        await self._put(call, path, kept.body, checksum, aside)
+        kept = await self.read(call, version.path)
+        # What was put away was moved, with its record; a version says by itself all that was known.
+        body = replace(kept, path=path).kept if version.was_removed else kept.body
+        await self._put(call, path, body, None if now is None else now.checksum, now)
         return version
 
 

@@ -28,7 +28,8 @@ def back_up(settings: Settings, arguments: argparse.Namespace) -> None:
 def restore(settings: Settings, arguments: argparse.Namespace) -> None:
     restored, written = database_file.restore(settings, arguments.file, with_secrets=arguments.with_secrets)
     audit.note("command", tool="restore", path=str(arguments.file), notes=restored.documents, outcome="ok")
-    say(f"{restored.file} is the backup now: {_count(restored.brains, 'brain')}, {restored.documents:,} documents.")
+    counts = f"{_count(restored.brains, 'brain')}, {_count(restored.documents, 'document')}"
+    say(f"{restored.file} is the backup now: {counts}.")
     if restored.kept:
         say(f"What was there is kept as {', '.join(path.name for path in restored.kept)}. Delete it if you like.")
     if written:

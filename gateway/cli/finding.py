@@ -13,6 +13,7 @@ from gateway.operations.table import JsonObject
 
 
 async def search(desk: Desk, arguments: argparse.Namespace) -> None:
+    _check_words(arguments.query, "to look for")
     query = {
         "query": arguments.query,
         "top_k": arguments.limit,
@@ -30,6 +31,7 @@ async def search(desk: Desk, arguments: argparse.Namespace) -> None:
 
 async def ask(desk: Desk, arguments: argparse.Namespace) -> None:
     """Print an answer as it comes, and then its sources."""
+    _check_words(arguments.question, "to answer")
     said, note, found, cited = "", None, list[JsonObject](), set[str]()
     async with aclosing(desk.ask(arguments.question, arguments.limit)) as coming:
         async for frame in (frame async for frames in coming for frame in frames):
@@ -64,14 +66,18 @@ async def add(desk: Desk, arguments: argparse.Namespace) -> None:
         stored = await desk.ingest(arguments.file)
     else:
         text = arguments.text if arguments.text not in (None, "-") else _standard_input()
-        if not text.strip():
-            raise GatewayError("validation_error", "There is nothing to store: the text is empty.")
+        _check_words(text, "to store")
         stored = await desk.brain.remember(desk.call(), None, text, arguments.title, arguments.tag, arguments.path)
     if arguments.json:
         print_json(stored)
         return
     say("Already stored." if stored.get("reused") else "Queued." if stored.get("status") == "queued" else "Stored.")
     sys.stdout.write(f"{printable(str(stored.get('path', '')), one_line=True)}\n")
+
+
+def _check_words(text: str, wanted: str) -> None:
+    if not text.strip():
+        raise GatewayError("validation_error", f"There is nothing {wanted}: the text is empty.")
 
 
 def _standard_input() -> str:

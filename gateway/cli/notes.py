@@ -13,11 +13,16 @@ from gateway.app.startup import CannotStart, say
 from gateway.cli.output import confirm, moment, print_json, print_rows, print_text, printable
 from gateway.operations.errors import GatewayError
 
+_BACKUPS_MAY = "Backups, exports and copies that were put elsewhere may have it."
+_PLATFORM_MAY = "What the platform keeps of it, in an index, a log or a backup of its own, cannot be known from here."
+
 
 async def list_notes(desk: Desk, arguments: argparse.Namespace) -> None:
     entries = (await desk.shelf.entries(desk.call(), arguments.folder))[: arguments.limit]
     if arguments.json:
         print_json([{"path": e.path, "bytes": e.size, "changed": moment(e.changed)} for e in entries])
+    elif not entries:
+        say(f"There are no notes in {printable(arguments.folder)}." if arguments.folder else "There are no notes yet.")
     else:
         print_rows(("NOTE", "CHANGED", "BYTES"), [(e.path, moment(e.changed), f"{e.size:,}") for e in entries])
 
@@ -111,21 +116,21 @@ async def _purge(desk: Desk, arguments: argparse.Namespace) -> None:
     for path in arguments.notes:
         if not arguments.yes and not confirm(f"Erase {printable(path)} for good, with all its versions?"):
             raise CannotStart("Nothing was erased. To erase it without being asked, add --yes.")
-        copies = await desk.shelf.erase(desk.call(), path)
-        left = desk.scrub(path)
-        if not copies:
-            raise GatewayError("not_found", f"There is no note {path}, and no version of one.")
-        say(f"{printable(path)} is erased: {copies} in all.")
-        if left is None:
-            say("What the platform keeps of it, in an index, a log or a backup of its own, cannot be known from here.")
-            continue
-        derived, backups = left
-        told = [f"Made of it, and still there: {printable(note)}" for note in derived]
-        told += [f"This backup still has it: {file}" for file in backups]
-        say(
-            *told,
-            "Backups, exports and copies that were put elsewhere may have it, and so may what was said in sessions.",
-        )
+    copies = {path: await desk.erase(path) for path in arguments.notes}
+    is_embedded = desk.rewrite()
+    for path, count in copies.items():
+        if count:
+            say(f"{printable(path)} is erased: {count} in all.")
+        if is_embedded:
+            derived, backups = await desk.left_of(path)
+            say(
+                *[f"Made of it, and still there: {printable(note)}" for note in derived if note not in copies],
+                *[f"This backup still has it: {file}" for file in backups],
+            )
+    if any(copies.values()):
+        say(_BACKUPS_MAY if is_embedded else _PLATFORM_MAY)
+    if missing := [path for path, count in copies.items() if not count]:
+        raise GatewayError("not_found", f"There is no note {', '.join(missing)}, and no version of one.")
 
 
 async def move(desk: Desk, arguments: argparse.Namespace) -> None:
@@ -142,6 +147,9 @@ async def history(desk: Desk, arguments: argparse.Namespace) -> None:
                 for v in versions
             ]
         )
+        return
+    if not versions:
+        say(f"There is no earlier version of {printable(arguments.note)}.")
         return
     rows = [(v.name, moment(v.changed), f"{v.size:,}", "removed" if v.was_removed else "replaced") for v in versions]
     print_rows(("VERSION", "SINCE", "BYTES", "BECAUSE IT WAS"), rows)

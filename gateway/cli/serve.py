@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from gateway import __version__
 from gateway.app import log as log_lines
 from gateway.app.brains import embedded_brains
-from gateway.app.database_file import trouble_of
+from gateway.app.database_file import trouble_at_start
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app, wants_metrics
 from gateway.app.startup import inherited_socket, listening_socket, say
@@ -46,6 +46,7 @@ def serve(settings: Settings, workers: int) -> None:
         settings = settings.model_copy(update={"host": host, "port": port})
     check_serving(settings)
     prepare(settings)
+    _tell_trouble(settings)
     # Report now what would make the first call fail: a file that is damaged, or of a newer version.
     brains = embedded_brains(settings) if settings.upstream_url is None else None
     with _metrics(settings) as place, passed or listening_socket(settings.host, settings.port) as listening:
@@ -61,19 +62,23 @@ def serve(settings: Settings, workers: int) -> None:
 
 def _tell_start(settings: Settings, workers: int, doubts: Sequence[str]) -> None:
     """For a person as text, for a program that reads lines of JSON as JSON."""
-    trouble = trouble_of(settings)
     if log_lines.is_text(settings.log_format):
         say(*welcome.serving(settings), *doubts)
-        if trouble is not None:
-            # The brain can be read all the same.
-            say(str(trouble))
         return
     for doubt in doubts:
         log.warning("settings.doubtful", reason=doubt)
-    if trouble is not None:
-        log.warning("embedded.trouble", reason=str(trouble))
     log.info("gateway.started", version=__version__, pid=os.getpid(), workers=workers, **welcome.facts(settings))
     log.info("gateway.listening", url=welcome.listening_url(settings))
+
+
+def _tell_trouble(settings: Settings) -> None:
+    """Say what is wrong with the file of the embedded brain before the start waits for it."""
+    if (trouble := trouble_at_start(settings)) is None:
+        return
+    if log_lines.is_text(settings.log_format):
+        say(str(trouble))
+    else:
+        log.warning("embedded.trouble", reason=str(trouble))
 
 
 @contextmanager

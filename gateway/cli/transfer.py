@@ -1,6 +1,7 @@
 """`export`, `import` and `migrate`: take all notes out of a brain, and put them into another."""
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -111,9 +112,14 @@ def _progress(told: str, total: int | None) -> Iterator[Callable[..., None]]:
         yield lambda count=1: bar.advance(task, count)
 
 
+def _by_number(one: tuple[str, str]) -> list[tuple[int, str]]:
+    """Line 9 stands before line 10."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"([0-9]{1,18})", one[0])]
+
+
 def _tell_left(left: Iterable[tuple[str, str]]) -> None:
     """Name the notes that were not taken, and fail if there are any."""
-    left = sorted(left)
+    left = sorted(left, key=_by_number)
     if not left:
         return
     for origin, why in left[:_NAMED_AT_MOST]:

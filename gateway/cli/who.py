@@ -21,7 +21,7 @@ async def who(desk: Desk, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(told)
         return
-    _print(told, with_paths=arguments.paths)
+    _print(told, with_paths=arguments.paths, is_limited=desk.principal is not LOCAL)
     if desk.settings.auth in ("jwt", "password"):
         say("Sessions go by the client that held them, too: those of theirs cannot be found by a subject alone.")
 
@@ -46,9 +46,9 @@ def _memberships(desk: Desk) -> JsonObject:
     }
 
 
-def _print(told: JsonObject, *, with_paths: bool) -> None:
+def _print(told: JsonObject, *, with_paths: bool, is_limited: bool) -> None:
     kept: list[JsonObject] = told["kept"]
-    say(f"Kept for {printable(told['who'])}: {len(kept):,} notes and other files.")
+    say(f"Kept for {printable(told['who'])}, notes and other files: {len(kept):,}.")
     counts, sizes = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for one in kept:
         place = (one["brain"], one["surface"], one["folder"])
@@ -64,4 +64,5 @@ def _print(told: JsonObject, *, with_paths: bool) -> None:
     for kind, names in told["memberships"].items():
         if names:
             say(f"{kind.capitalize()}: {printable(', '.join(names))}.")
-    say("What several people write to, and does not say who wrote it, is not listed for one of them.")
+    if is_limited:
+        say("Notes that several people may write, and that do not say who did, are not listed.")

@@ -168,16 +168,14 @@ def render(document: Args, moment: str) -> bytes:
     known = {key: value for key, value in (document.get("metadata") or {}).items() if key != "tags"}
     fields |= {"created": moment, "modified": moment, "via": MARK, "digest": digest(document)}
     fields |= {**known, **(document.get("front") or {})}
-    own = _own_front(content)
-    if own is None:
-        return _with_front(_dump(fields), content)
-    missing = {key: value for key, value in fields.items() if key not in own.front}
-    return _with_front(_ended(own.head) + _dump(missing), own.content)
+    return with_fields(content, fields).encode()
 
 
 def with_fields(text: str, fields: Mapping[str, JsonValue]) -> str:
-    """A text with front matter that the gateway does not manage."""
-    return _with_front(_dump(fields), text).decode() if fields else text
+    """A text with these fields added to its front matter, except those that it has already."""
+    own = _own_front(text) or Note(text)
+    missing = {key: value for key, value in fields.items() if key not in own.front}
+    return _with_front(_ended(own.head) + _dump(missing), own.content).decode() if missing else text
 
 
 def write(content: str, fields: Mapping[str, JsonValue], before: Note | None = None) -> bytes:

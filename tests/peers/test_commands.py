@@ -135,7 +135,8 @@ def test_every_command_does_what_it_says(desk: Desk) -> None:
     assert "fifty degrees" in desk.good("show", tea)
     (version,) = json.loads(desk.good("history", tea, "--json"))
     desk.good("undo", tea, version["version"])
-    assert "sixty degrees" in desk.good("show", tea)
+    undone = json.loads(desk.good("show", tea, "--json"))
+    assert ("sixty degrees" in undone["content"], undone["title"], undone["tags"]) == (True, "Tea", ["drinks"])
 
     # rm, undo, mv.
     desk.good("rm", "--yes", sencha)

@@ -70,14 +70,15 @@ async def _keep(
 
 
 async def replace_body(context: StepContext, args: Args) -> JsonObject:
-    """Replaces bytes, only if they are those that somebody has read. Before that, a copy of them is kept elsewhere.
+    """Replaces bytes, only if they are those that somebody has read.
 
-    Several people may have read the same bytes in one brain. `brain_id` is the same, however they name the brain.
+    `aside`, a path and bytes, is written first: the version that is kept. Several people may have read the same bytes
+    in one brain. `brain_id` is the same, however they name the brain.
 
     Raises:
         GatewayError: conflict, when something else is there by now.
     """
-    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args.get("aside")
+    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args["aside"]
     if len(body) > PUT_BYTES:
         raise GatewayError("payload_too_large")
     of_all = f"{args.get('brain_id') or brain} {path}"
@@ -87,8 +88,8 @@ async def replace_body(context: StepContext, args: Args) -> JsonObject:
             return {"changed": False}
         if (None if before is None else hashlib.sha256(before).hexdigest()) != args.get("expected"):
             raise GatewayError("conflict", _CHANGED if before is not None else _GONE)
-        if aside is not None and before is not None:
-            await write(context, brain, str(aside), before)
+        if aside is not None:
+            await write(context, brain, *aside)
         await write(context, brain, path, body)
     return {"changed": True}
 

@@ -74,7 +74,7 @@ class Extras(Surface):
         body = _updated(before, args)
         if before.checksum != args.checksum_sha256 and not _says(before, args):
             raise GatewayError("conflict", "It was changed since you have read it. Read it again, and then change it.")
-        changed = not _says(before, args) and await self._shelf.rewrite(call, path, body, before.checksum)
+        changed = not _says(before, args) and await self._shelf.rewrite(call, before, body)
         now = names.checksum(body.decode()) if changed else before.checksum
         told = f"Changed {line(path)}." if changed else f"{line(path)} says that already."
         stored = {"path": path, "checksum_sha256": now, "changed": changed, "outcome": "stored", "route": call.route}

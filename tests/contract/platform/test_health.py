@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from contract.platform import health
-from contract.platform.health import DAMAGED, FULL, Health, damage
+from contract.platform.database import SCHEMA_VERSION
+from contract.platform.health import DAMAGED, FULL, LOCKED, READ_ONLY, Health, damage
 from contract.platform.store import Store
 
 
@@ -32,38 +33,49 @@ def failed(code: int) -> sqlite3.Error:
 
 def test_a_whole_file_has_no_problem(file: Path) -> None:
     assert damage(file) is None
-    assert Health(file).problem() is None
+    assert Health(file, SCHEMA_VERSION).problem() is None
 
 
 def test_damage_that_was_met_is_remembered_and_told_once(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    of_file = Health(file)
+    of_file = Health(file, SCHEMA_VERSION)
     for _ in range(3):
         # As SQLite extends its codes.
         of_file.note(failed(sqlite3.SQLITE_CORRUPT | (3 << 8)))
         assert of_file.problem() == DAMAGED
     (line,) = caplog.messages
-    assert line == f"The brain file {file} is damaged. Stop whatever uses it, and put a backup in its place."
+    assert line == f"{file}: {DAMAGED}. Stop whatever uses it; `brains-gateway doctor` says what to do."
 
 
-def test_a_disk_that_was_full_is_told_for_a_minute(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        (sqlite3.SQLITE_FULL, FULL),
+        (sqlite3.SQLITE_BUSY, LOCKED),
+        (sqlite3.SQLITE_LOCKED, LOCKED),
+        (sqlite3.SQLITE_READONLY, READ_ONLY),
+        (sqlite3.SQLITE_READONLY_DBMOVED, READ_ONLY),
+    ],
+)
+def test_what_may_pass_by_itself_is_told_for_a_minute(file: Path, code: int, problem: str) -> None:
     clock = Clock()
-    of_file = Health(file, clock)
-    of_file.note(failed(sqlite3.SQLITE_FULL))
-    assert of_file.problem() == FULL
+    of_file = Health(file, SCHEMA_VERSION, clock)
+    of_file.note(failed(code))
+    assert of_file.problem() == problem
     clock.now += 61
     assert of_file.problem() is None
 
 
 def test_what_is_neither_is_no_problem_of_the_file(file: Path) -> None:
-    of_file = Health(file)
-    of_file.note(failed(sqlite3.SQLITE_BUSY))
+    of_file = Health(file, SCHEMA_VERSION)
+    of_file.note(failed(sqlite3.SQLITE_BUSY_SNAPSHOT))
+    of_file.note(failed(sqlite3.SQLITE_CONSTRAINT))
     assert of_file.problem() is None
 
 
 def test_a_file_is_looked_at_again_after_some_minutes_only(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, looks = Clock(), []
     monkeypatch.setattr(health, "damage", lambda *_, **__: looks.append(clock.now))
-    of_file = Health(file, clock)
+    of_file = Health(file, SCHEMA_VERSION, clock)
     for _ in range(70):
         of_file.problem()
         clock.now += 10

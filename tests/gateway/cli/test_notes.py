@@ -110,6 +110,47 @@ def test_an_edited_note_says_the_new_and_can_be_what_it_was(command: Command, tm
     assert command("undo", path, "20200101T000000Z-0123456789ab").returncode == 3
 
 
+FRONT = "---\nauthor of the book: Okakura\n---\n\nThe book of tea."
+
+
+@pytest.mark.parametrize("text", ["Gyokuro wants sixty degrees.", FRONT])
+def test_a_title_and_tags_that_only_the_platform_knew_outlive_an_edit_and_its_undo(
+    command: Command, tmp_path: Path, text: str
+) -> None:
+    options = ("--title", "On tea", "--tag", "drinks", "--tag", "green")
+    path = add(command, text, *options)
+    before = shown(command, path)
+    assert (before["title"], before["tags"]) == ("On tea", ["drinks", "green"])
+    assert command("edit", path, EDITOR=editor(tmp_path, 'echo More. >> "$1"')).returncode == 0
+    edited = shown(command, path)
+    assert (edited["title"], edited["tags"]) == ("On tea", ["drinks", "green"])
+    assert command("undo", path).returncode == 0
+    after = shown(command, path)
+    assert (after["title"], after["tags"]) == ("On tea", ["drinks", "green"])
+    assert words_of(after) == words_of(before)
+    assert command("add", text, *options).stderr == "Already stored.\n"
+    # And back to what was edited, with an undo of the undo.
+    assert command("undo", path).returncode == 0
+    assert (shown(command, path)["tags"], "More." in str(shown(command, path)["content"])) == (edited["tags"], True)
+
+
+def words_of(note: dict[str, object]) -> str:
+    """The content without the front matter of its own, which is shown as such once a note has fields of ours."""
+    return str(note["content"]).rpartition("---\n")[2].strip()
+
+
+def test_an_undo_over_another_note_brings_the_title_and_tags_back_too(command: Command) -> None:
+    path = add(command, "Gyokuro wants sixty degrees.", "--title", "On tea", "--tag", "drinks")
+    other = add(command, "Sencha wants eighty degrees.")
+    assert command("rm", "--yes", path).returncode == 0
+    assert command("mv", other, path).returncode == 0
+    assert command("undo", path).returncode == 0
+    note = shown(command, path)
+    assert (note["title"], note["tags"], "Gyokuro" in str(note["content"])) == ("On tea", ["drinks"], True)
+    assert command("undo", path).returncode == 0
+    assert "Sencha" in str(shown(command, path)["content"])
+
+
 def test_an_edit_does_not_overwrite_what_changed_meanwhile(command: Command, tmp_path: Path) -> None:
     path = add(command, "Gyokuro wants sixty degrees.")
     replace = Shelf.replace
@@ -158,6 +199,8 @@ def test_a_moved_note_replaces_none(command: Command) -> None:
     path = add(command, "Gyokuro wants sixty degrees.")
     other = add(command, "Sencha wants eighty degrees.")
     assert command("mv", path, other).returncode == 4
+    for nowhere in ("/etc/x.md", "../x.md", "memory/_hidden.md", ""):
+        assert command("mv", path, nowhere).returncode == 2
     assert command("mv", path, "memory/global/moved.md").returncode == 0
     assert "Gyokuro" in command("show", "memory/global/moved.md").stdout
     assert command("show", path).returncode == 3
@@ -192,6 +235,16 @@ def test_json_commands_no_terminal_and_is_plain_in_a_pipe(
     print_json(said)
     told = capsys.readouterr().out
     assert (printable(told), json.loads(told)) == (told, said)
+
+
+def test_where_there_is_nothing_a_person_is_told_so(command: Command) -> None:
+    assert command("list").stderr == "There are no notes yet.\n"
+    assert command("list", "memory/project").stderr == "There are no notes in memory/project.\n"
+    assert command("history", "memory/global/x.md").stderr == "There is no earlier version of memory/global/x.md.\n"
+    for asked in ("search", "ask"):
+        done = command(asked, " ")
+        assert (done.returncode, "the text is empty" in done.stderr) == (2, True)
+    assert command("list", "--json").stdout == "[]\n"
 
 
 def test_completion_knows_every_command_and_its_options(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`export`, `import` and `migrate`: out of one brain, into another of any platform, and from other programs."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,11 @@ import pytest
 
 from contract.platform.documents import Draft
 from contract.platform.store import Store
-from gateway.brain.shelf import Shelf
 from gateway.cli.exported import target_at
-from gateway.operations.caller import Call
 from tests.daemons.fake import FakeDaemon
 from tests.gateway.cli.running import run
 from tests.gateway.conftest import DAEMONS, FEW_PLATFORMS
 from tests.served import listening
-from tests.tiers import by_tier
 
 pytestmark = pytest.mark.not_quick
 
@@ -106,31 +103,6 @@ def test_an_imported_note_is_found_and_remembering_it_again_is_no_conflict(home:
     assert (again.returncode, again.stderr) == (0, "Already stored.\n")
 
 
-def test_an_import_that_was_ended_half_way_is_whole_when_repeated(home: Path) -> None:
-    done(home, "export", "lines.jsonl")
-    for point in by_tier((3,), tuple(range(1, 9))):
-        elsewhere = {"BRAINS_DATA_DIR": str(home / f"ended-at-{point}")}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Shelf, "put", putting_until(point))
-            run(home, "import", "lines.jsonl", **elsewhere)
-        done(home, "import", "lines.jsonl", **elsewhere)
-        done(home, "export", f"again-{point}.jsonl", **elsewhere)
-        assert (home / f"again-{point}.jsonl").read_bytes() == (home / "lines.jsonl").read_bytes()
-
-
-def putting_until(point: int) -> Callable[[Shelf, Call, str, bytes, str | None], Awaitable[bool]]:
-    """The method by which notes are stored, for a process that is ended after so many."""
-    put, made = Shelf.put, list[str]()
-
-    async def put_until_ended(self: Shelf, call: Call, path: str, body: bytes, expected: str | None) -> bool:
-        if len(made) == point:
-            raise KeyboardInterrupt
-        made.append(path)
-        return await put(self, call, path, body, expected)
-
-    return put_until_ended
-
-
 def test_a_second_export_to_a_folder_takes_out_what_is_gone_and_nothing_else(home: Path) -> None:
     done(home, "export", "folder")
     (home / "folder" / "mine.md").write_text("not exported")
@@ -185,6 +157,11 @@ def test_another_note_at_the_path_is_left_alone_unless_it_is_to_be_replaced(home
     assert "Other words." in run(home, "show", "memory/global/tea.md").stdout
     done(home, "undo", "memory/global/tea.md")
     assert "Gyokuro" in run(home, "show", "memory/global/tea.md").stdout
+
+
+def test_what_was_not_taken_is_named_in_the_order_of_its_numbers(home: Path) -> None:
+    told = run(home, "import", "-", stdin="no json\n" * 11)
+    assert [line.split(":")[1] for line in told.stderr.splitlines()[1:-1]] == [f" line {n}" for n in range(1, 12)]
 
 
 @pytest.mark.parametrize("path", ["../out.md", "/etc/x.md", "a/../../b.md", "memory/_hidden.md", "C:x.md"])

@@ -1,0 +1,43 @@
+"""A command that ends as by `kill -9` once the embedded brain has come to a point of its n-th document.
+
+`python -m tests.gateway.cli.dying NTH POINT COMMAND …`
+"""
+
+import os
+import signal
+import sqlite3
+import sys
+
+from contract.platform.database import Database
+from gateway.cli.main import main
+
+# What SQLite is about to run: in the middle of the transaction, before it is durable, and before the next one.
+POINTS = {"amid": "INSERT OR REPLACE INTO bodies", "uncommitted": "COMMIT", "committed": "BEGIN IMMEDIATE"}
+
+
+class Death:
+    """Sees every statement before it is run."""
+
+    def __init__(self, nth: int, point: str) -> None:
+        self._left, self._last_words = nth, POINTS[point]
+
+    def see(self, statement: str) -> None:
+        self._left -= statement.startswith(POINTS["amid"])
+        if self._left <= 0 and statement.startswith(self._last_words):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(nth: str, point: str, *command: str) -> None:
+    connect, death = Database._connect, Death(int(nth), point)
+
+    def connect_watched(database: Database) -> sqlite3.Connection:
+        connection = connect(database)
+        connection.set_trace_callback(death.see)
+        return connection
+
+    Database._connect = connect_watched  # type: ignore[method-assign, assignment]
+    main(command)
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])
