@@ -102,7 +102,7 @@ def _opencode(place: Place) -> Program:
             "mcp": {"brains": {"type": "remote", "url": place.gateway}},
         },
     )
-    return Program([_installed("opencode"), "run", PROMPT], {"OPENCODE_DISABLE_MODELS_FETCH": "true"})
+    return Program([_installed("opencode"), "run", PROMPT], {})
 
 
 def _goose(place: Place) -> Program:

@@ -16,16 +16,14 @@ from tests.peers.frameworks.conversation import MEMORIES, conversation
 from tests.peers.frameworks.model import Asked, ScriptedModel
 from tests.peers.frameworks.recorded import Recorded
 from tests.peers.frameworks.shapes import Json
+from tests.peers.quiet import LOOPBACK_ONLY
 from tests.served import listening, raw_call
 
 # Generous: on a busy machine some of them take a minute to be imported.
 TIMEOUT = 240
-# Nothing is to reach beyond loopback, and nobody is told of the run.
+# Nobody is told of the run.
 QUIET = {
-    "NO_PROXY": "127.0.0.1,localhost",
-    "HTTP_PROXY": "http://127.0.0.1:9",
-    "HTTPS_PROXY": "http://127.0.0.1:9",
-    "DO_NOT_TRACK": "1",
+    **LOOPBACK_ONLY,
     "OTEL_SDK_DISABLED": "true",
     "CREWAI_DISABLE_TELEMETRY": "true",
     "MASTRA_TELEMETRY_DISABLED": "1",
