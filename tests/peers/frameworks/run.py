@@ -62,19 +62,20 @@ def run(framework: Framework, folder: Path, *, stdio: bool = False) -> Run:
     model = ScriptedModel(list(conversation(framework).values()))
     recorded = Recorded(http_app(load(data_dir=data, ingest_roots=(files,))))
     with listening(recorded) as gateway, listening(model.app()) as model_url:
-        place = Place(gateway + "/mcp", model_url, home)
+        command = (sys.executable, "-m", "gateway", "stdio") if stdio else ()
+        place = Place(gateway + "/mcp", model_url, home, command)
         for memory in MEMORIES[:-1]:
             stored = httpx.post(place.gateway, **raw_call("modern", "memory_remember", {"content": memory}))
             stored.raise_for_status()
         recorded.calls.clear()
-        said = _spoken(framework, place, _over_stdio(data, files) if stdio else {})
+        said = _spoken(framework, place, _over_stdio(command, data, files) if stdio else {})
     return Run(framework, recorded.calls, model.asked, said)
 
 
-def _over_stdio(data: Path, files: Path) -> dict[str, str]:
+def _over_stdio(command: tuple[str, ...], data: Path, files: Path) -> dict[str, str]:
     """The same data, by a gateway that the framework starts itself."""
     return {
-        "MCP_COMMAND": json.dumps([sys.executable, "-m", "gateway", "stdio"]),
+        "MCP_COMMAND": json.dumps(command),
         "PYTHONPATH": str(ROOT),
         "BRAINS_DATA_DIR": str(data),
         "BRAINS_INGEST_ROOTS": str(files),
