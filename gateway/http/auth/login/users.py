@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from gateway.config.passwords import DECOY, MOST, is_password
 from gateway.config.reread_file import RereadFile
 from gateway.config.user_file import User, parse
-from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, Throttle
+from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, Throttle
 
 # Each takes a core and 32 MiB for half a second.
 _AT_ONCE: Final = 2
@@ -68,7 +68,7 @@ class Users:
             TooMany: it was tried too often, by whomever; nothing is looked at.
         """
         name = name.strip().lower()
-        tries = ((BY_ADDRESS, address), (BY_USER, name))
+        tries = ((BY_ADDRESS, address), (BY_USER_AND_ADDRESS, f"{address} {name}"), (BY_USER, name))
         for rate, who in tries:
             if wait := await self._throttle.take(rate, who):
                 raise TooMany(wait)
