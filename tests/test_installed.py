@@ -17,7 +17,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from gateway import __version__
-from gateway.cli.connecting.clients import CLIENTS, file_of
+from gateway.app.connecting.clients import CLIENTS, file_of
 from tests.release import ROOT, build, disagreeing, missing_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
