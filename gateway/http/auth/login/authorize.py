@@ -20,8 +20,8 @@ from gateway.http.auth.login.grants import Asked, Grants
 from gateway.http.auth.login.keyring import Broken, Keyring
 from gateway.http.auth.login.pages import Form, consent_page, password_page, refusal_page, security_headers
 from gateway.http.auth.login.redirects import is_on_this_machine, with_answer
-from gateway.http.auth.login.throttle import DOCUMENTS, Throttle
-from gateway.http.auth.login.users import TooMany, Users
+from gateway.http.auth.login.throttle import DOCUMENTS, Places, Throttle, TooMany
+from gateway.http.auth.login.users import Users
 from gateway.operations import audit, scopes
 from gateway.operations.table import JsonObject
 
@@ -58,6 +58,8 @@ class Authorize:
     grants: Grants
     keyring: Keyring
     throttle: Throttle
+    documents: Places
+    """For those whose program's document is being fetched. Nobody has logged in yet, and documents may be slow."""
     login_scope: str
 
     async def begin(self, request: Request) -> Response:
@@ -138,9 +140,13 @@ class Authorize:
         client_id, uri = query.get("client_id"), query.get("redirect_uri")
         if client_id is None:
             raise _Unclear("The program that sent you here does not say which one it is: client_id is missing.")
-        if self.clients.is_fetched(client_id) and (wait := await self.throttle.take(DOCUMENTS, address)):
+        if not self.clients.is_fetched(client_id):
+            client = await self.clients.find(client_id)
+        elif wait := await self.throttle.take(DOCUMENTS, address):
             raise TooMany(wait)
-        client = await self.clients.find(client_id)
+        else:
+            with self.documents.held(address):
+                client = await self.clients.find(client_id)
         if uri is None or not client.may_redirect_to(uri):
             raise _Unclear("The program that sent you here wants you sent on to where it has not said before.")
         return uri, client.name

@@ -10,20 +10,12 @@ from typing import Final, NamedTuple
 from gateway.config.passwords import DECOY, MOST, is_password
 from gateway.config.reread_file import RereadFile
 from gateway.config.user_file import User, parse
-from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, Throttle
+from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, Throttle, TooMany
 
 # Each takes a core and 32 MiB for half a second.
 _AT_ONCE: Final = 2
 _WAITING: Final = 16
 _BUSY_SECONDS: Final = 5.0
-
-
-class TooMany(Exception):
-    """Somebody must wait before they try again."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"wait {seconds:.0f} s")
-        self.seconds = seconds
 
 
 class Known(NamedTuple):

@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from gateway.config.passwords import DECOY, check_hash, hash_password, is_password
-from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, REGISTRATIONS, Throttle
-from gateway.http.auth.login.users import TooMany, Users
+from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, REGISTRATIONS, Throttle, TooMany
+from gateway.http.auth.login.users import Users
 from tests.gateway.http.auth.login.house import PASSWORD, Clock, Person, add_user, hidden, house
 
 
