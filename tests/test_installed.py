@@ -188,8 +188,9 @@ def test_every_client_is_connected_to_it_and_becomes_what_it_was(
         path.write_bytes(b"")
     done = installed.run("connect", "--all", "--yes", "--json", PATH="/nowhere")
     assert {(one["state"], one["tools"]) for one in json.loads(done.stdout)} == {("connected", 15)}, done.stderr
-    # By the environment that it is in, whatever link it was started by.
-    assert all(str(installed.command.resolve()) in path.read_text(encoding="utf-8") for path in paths)
+    # uv and pipx link the command to where it is.
+    commands = {str(installed.command), str(installed.command.resolve())}
+    assert all(any(command in path.read_text(encoding="utf-8") for command in commands) for path in paths)
     assert installed.run("disconnect", "--all", "--yes", PATH="/nowhere").returncode == 0
     assert {path.read_bytes() for path in paths} == {b""}
 
