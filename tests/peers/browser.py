@@ -22,8 +22,9 @@ def browse(address: str) -> str:
 
 
 def browse_to_the_end(address: str) -> None:
-    """And go where the browser is sent, which is to the client that waits for it."""
-    httpx.get(browse(address), trust_env=False, timeout=30).raise_for_status()
+    """And go where the browser is sent, which is to the client that waits for it, or will once it has said where."""
+    with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False, timeout=60) as http:
+        http.get(browse(address)).raise_for_status()
 
 
 if __name__ == "__main__":
