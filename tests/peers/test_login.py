@@ -188,7 +188,7 @@ def ran(tmp_path: Path) -> Callable[..., str]:
             text=True,
             env=environment,
             cwd=tmp_path,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done
