@@ -109,7 +109,7 @@ $(PEERS)/node_modules/.installed: $(PEERS)/package.json
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
-# Helm and the schemas of Kubernetes, with which tests check deploy/.
+# Helm, and the schemas of Kubernetes and of the MCP registry, with which tests check deploy/.
 .rollout/.installed: $(PEERS)/rollout.txt | $(STAMP)
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(BIN)/python -m pip --python $(@D) install -q --disable-pip-version-check --no-deps --no-compile -r $<

@@ -16,6 +16,7 @@ from gateway.config.sources import PREFIX
 from gateway.operations.errors import CATALOGUE
 from gateway.surfaces.catalog import SURFACES
 from gateway.upstream.dialects.catalog import DIALECTS
+from tests.peers.tried import clients_table
 from tests.seeds.table import SEEDS, gaps_table, seed_table, totals_table
 
 ROOT: Final = Path(__file__).parents[1]
@@ -156,6 +157,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "contract runs": contract_runs_table,
     "side by side": side_by_side_table,
     "speed": speed_table,
+    "clients": clients_table,
     "seeds": totals_table,
     "gaps": gaps_table,
     **{f"tools of {name}": partial(tools_table, name) for name in SURFACES},

@@ -61,7 +61,7 @@ def bundle(into: Path) -> Path:
 
 
 def disagreeing() -> Iterator[str]:
-    """A sentence on each place that names another version."""
+    """A sentence on each place that names another version, or another server."""
     chart = yaml.safe_load((ROOT / "deploy" / "helm" / "brains-gateway" / "Chart.yaml").read_text(encoding="utf-8"))
     registry = json.loads((ROOT / "deploy" / "server.json").read_text(encoding="utf-8"))
     manifest = json.loads((ROOT / "deploy" / "mcpb" / "manifest.json").read_text(encoding="utf-8"))
@@ -75,6 +75,8 @@ def disagreeing() -> Iterator[str]:
     for what, version in named.items():
         if version != __version__:
             yield f"The {what} is {version}, and not {__version__}."
+    if f"mcp-name: {registry['name']} " not in (ROOT / "README.md").read_text(encoding="utf-8"):
+        yield f"README.md does not name {registry['name']}, by which the registry knows whose package it is."
 
 
 def not_released() -> Iterator[str]:

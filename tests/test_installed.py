@@ -17,10 +17,14 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from gateway import __version__
-from gateway.cli.connecting.clients import CLIENTS, file_of
+from gateway.app.connecting.clients import CLIENTS, file_of
 from tests.release import ROOT, build, disagreeing, missing_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+# As a user installs a command for themselves: what it needs is what the wheel asks for, at its newest.
+INSTALL = {"uv": ["tool", "install"], "pipx": ["install"]}
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return wheel, source
 
 
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where uv, uvx and pipx are."""
+    place = tmp_path_factory.mktemp("tools")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "-qq", "--disable-pip-version-check"]
+    subprocess.run([*pip, "uv", "pipx"], check=True)
+    return place / "bin"
+
+
+def _without_our_certificates() -> dict[str, str]:
+    """An installer must trust the package index."""
+    return {**{name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}, "UV_SYSTEM_CERTS": "true"}
+
+
 @pytest.fixture(
     scope="module",
     params=[
         "wheel",
         pytest.param("whole wheel", marks=pytest.mark.nightly),
         pytest.param("sdist", marks=pytest.mark.nightly),
+        pytest.param("uv", marks=pytest.mark.nightly),
+        pytest.param("pipx", marks=pytest.mark.nightly),
     ],
 )
 def installed(
@@ -65,6 +86,13 @@ def installed(
     folder = tmp_path_factory.mktemp("installed")
     place, home = folder / "venv", folder / "home"
     home.mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "SSL_CERT_FILE": os.environ["SSL_CERT_FILE"]}
+    if request.param in INSTALL:
+        tools: Path = request.getfixturevalue("tools")
+        for_one_user = {**_without_our_certificates(), "HOME": str(home)}
+        command = [str(tools / request.param), *INSTALL[request.param], "--python", sys.executable, str(built[0])]
+        subprocess.run(command, check=True, cwd=home, env=for_one_user, capture_output=True)
+        return Installed(home / ".local" / "bin" / "brains-gateway", home, environment)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "-qq", "--disable-pip-version-check"]
     wheel, source = built
@@ -76,7 +104,6 @@ def installed(
     else:
         chosen = source if request.param == "sdist" else wheel
         subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(chosen)], check=True, cwd=home)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "SSL_CERT_FILE": os.environ["SSL_CERT_FILE"]}
     return Installed(place / "bin" / "brains-gateway", home, environment)
 
 
@@ -120,7 +147,7 @@ def test_what_is_built_holds_all_of_ours_and_nothing_else(built: tuple[Path, Pat
 def test_the_command_is_the_one_that_was_built(installed: Installed) -> None:
     done = installed.run("--version")
     assert done.stdout == f"brains-gateway {__version__}\n"
-    python = installed.command.with_name("python")
+    python = installed.command.resolve().with_name("python")
     where = subprocess.run(
         [str(python), "-c", "import gateway, contract; print(gateway.__file__, contract.__file__)"],
         capture_output=True,
@@ -161,6 +188,30 @@ def test_every_client_is_connected_to_it_and_becomes_what_it_was(
         path.write_bytes(b"")
     done = installed.run("connect", "--all", "--yes", "--json", PATH="/nowhere")
     assert {(one["state"], one["tools"]) for one in json.loads(done.stdout)} == {("connected", 15)}, done.stderr
-    assert all(str(installed.command) in path.read_text(encoding="utf-8") for path in paths)
+    # uv and pipx link the command to where it is.
+    commands = {str(installed.command), str(installed.command.resolve())}
+    assert all(any(command in path.read_text(encoding="utf-8") for command in commands) for path in paths)
     assert installed.run("disconnect", "--all", "--yes", PATH="/nowhere").returncode == 0
     assert {path.read_bytes() for path in paths} == {b""}
+
+
+@pytest.mark.nightly
+def test_uvx_runs_it_without_installing_it_and_says_that_a_client_needs_more(
+    built: tuple[Path, Path], tools: Path, tmp_path: Path
+) -> None:
+    environment = {**_without_our_certificates(), "HOME": str(tmp_path)}
+    command = [str(tools / "uvx"), "--python", sys.executable, "--from", str(built[0]), "brains-gateway"]
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            timeout=240,
+            check=True,
+        )
+
+    assert run("--version").stdout == f"brains-gateway {__version__}\n"
+    assert "install with `uv tool install` instead" in run("connect", "--all", "--yes").stderr

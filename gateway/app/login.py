@@ -19,7 +19,7 @@ from gateway.http.auth.login.keyring import Keyring
 from gateway.http.auth.login.logins import Logins, Revocations
 from gateway.http.auth.login.logins_file import LoginsFile
 from gateway.http.auth.login.server import LoginServer
-from gateway.http.auth.login.throttle import Throttle
+from gateway.http.auth.login.throttle import Places, Throttle
 from gateway.http.auth.login.users import Users
 from gateway.ingest.fetch import Fetcher
 from gateway.operations.errors import GatewayError
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from gateway.app.redis_limits import RedisLimits
 
 _FILE: Final = "logins.sqlite3"
-# Anybody can make us fetch a document, and callers who ingest pages must not wait for that.
-_FETCHES: Final = 2
-_FETCH_SECONDS: Final = 10.0
+# Anybody can make us fetch documents of clients. Callers who ingest pages have places of their own.
+_FETCHES: Final = 8
+_FETCHES_OF_ONE: Final = 2
+_FETCH_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ def login_of(
     clients = Clients(keyring, _document_fetch(fetch), ticks)
     grants = Grants(keyring, users, logins, revocations, issuer=issuer, audience=settings.audience, clock=clock)
     scope = f"brains:{settings.login_scope}"
-    authorize = Authorize(issuer, clients, users, grants, keyring, throttle, scope)
+    places = Places(_FETCHES, _FETCHES_OF_ONE)
+    authorize = Authorize(issuer, clients, users, grants, keyring, throttle, places, scope)
     server = LoginServer(issuer, clients, grants, authorize, throttle, tokens)
     return Login(server, LoginInbound(tokens, keyring, users, revocations), logins)
 
@@ -91,11 +93,10 @@ def _document_fetch(fetch: Fetcher | None) -> Fetch | None:
     if fetch is None:
         return None
     fetch_public = fetch.public_only()
-    places = asyncio.Semaphore(_FETCHES)
 
     async def get(url: str) -> tuple[str, bytes]:
         try:
-            async with asyncio.timeout(_FETCH_SECONDS), places:
+            async with asyncio.timeout(_FETCH_SECONDS):
                 page = await fetch_public(url)
         except TimeoutError:
             raise GatewayError("fetch_failed") from None

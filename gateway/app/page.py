@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from gateway.app.capabilities import capabilities
-from gateway.app.clients import client_entries, root_url
+from gateway.app.connecting.entries import client_entries, root_url
 from gateway.app.database_file import backup_state
 from gateway.app.diagnosis import facts, problems_of_file, problems_of_models
 from gateway.app.gateway import Gateway

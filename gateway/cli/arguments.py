@@ -141,7 +141,7 @@ def add_connecting(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 def _client(text: str) -> str:
     # Imported when used: over stdio a client waits.
-    from gateway.cli.connecting.clients import CLIENTS
+    from gateway.app.connecting.clients import CLIENTS
 
     if text not in CLIENTS:
         raise argparse.ArgumentTypeError(f"there is no client {text!r}; there are {', '.join(CLIENTS)}")

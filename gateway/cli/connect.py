@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gateway.app import log
+from gateway.app.connecting import clients
+from gateway.app.connecting.clients import CLIENTS, Client
 from gateway.app.startup import say
-from gateway.cli.connecting import clients
-from gateway.cli.connecting.clients import CLIENTS, Client
 from gateway.cli.connecting.config_file import ConfigFile
 from gateway.cli.connecting.entry import Refused, entry_of, server_of
 from gateway.cli.connecting.journal import Journal

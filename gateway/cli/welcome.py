@@ -1,12 +1,18 @@
 """The text at start: where the gateway listens, where data is, and how to connect a client."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from gateway.app.clients import client_entries
+from gateway.app.connecting.clients import CLIENTS
+from gateway.app.connecting.entries import client_entries, own_command
 from gateway.app.page import has_page, page_url
 from gateway.config.settings import Settings
 from gateway.operations.names import is_brain
+
+# The terminal has room for a few. The page shows them all.
+_SHOWN: Final = {CLIENTS[key].name for key in ("claude-code", "cursor", "vscode")}
 
 
 def serving(settings: Settings) -> list[str]:
@@ -103,10 +109,13 @@ def _roots(settings: Settings) -> str:
 
 
 def _client_lines(settings: Settings) -> list[str]:
-    """Each client with the file for its entry, and then the entries."""
+    """A few clients with the file for each entry, the entries, and how to connect other clients."""
     places: dict[str, list[str]] = {}
     for entry in client_entries(settings):
+        if entry.client not in _SHOWN:
+            continue
         place = entry.how.removesuffix(" over HTTP").removesuffix(" over stdio").removesuffix(",")
         named = f"{entry.client}, {place} (HTTP, or stdio)" if place.startswith("in ") else entry.client
         places.setdefault(named, []).append(f"  {entry.text}")
-    return [line for named, texts in places.items() for line in (named, *texts)]
+    shown = [line for named, texts in places.items() for line in (named, *texts)]
+    return [*shown, f"These and others, with one command: {shlex.quote(own_command())} connect"]

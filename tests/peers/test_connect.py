@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.peers.quiet import LOOPBACK_ONLY
 from tests.served import serving
 
 NODE_MODULES = Path(__file__).parent / "node_modules"
@@ -49,13 +50,8 @@ def run(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
         "PATH": os.pathsep.join([str(NODE_MODULES / "node" / "bin"), str(NODE_MODULES / ".bin"), os.environ["PATH"]]),
         "HOME": str(home),
         "BRAINS_DATA_DIR": str(tmp_path / "data"),
-        "NO_PROXY": "127.0.0.1,localhost",
-        "HTTP_PROXY": "http://127.0.0.1:9",
-        "HTTPS_PROXY": "http://127.0.0.1:9",
-        "DISABLE_AUTOUPDATER": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "true",
         "BRAINS_TOKEN": TOKEN,
+        **LOOPBACK_ONLY,
     }
 
     def run(*command: str) -> "subprocess.CompletedProcess[str]":

@@ -4,7 +4,8 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,37 +18,42 @@ from fastmcp.client.transports import StreamableHttpTransport
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from tests.daemons.real import free_port
 from tests.gateway.http.auth.login.house import Person, add_user, answer_of, house
-from tests.gateway.http.auth.login.test_clients import Web, said
+from tests.peers.browser import browse, browse_to_the_end
+from tests.peers.quiet import LOOPBACK_ONLY
 from tests.peers.test_redis import redis_server
 from tests.served import MODE, Era, listening
 from tests.web import web_on
 
 HERE: Final = Path(__file__).parent
+ROOT: Final = HERE.parent.parent
 NODE: Final = HERE / "node_modules" / ".bin" / "node"
+# Claude Code opens a browser for somebody at a terminal alone.
+SPAWN: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+AT_A_TERMINAL: Final = [sys.executable, "-c", SPAWN]
 DOCUMENT: Final = "https://notebook.example/oauth/client.json"
+# Claude Code's own is on the web, where no test goes. This one has its id, and what it needs.
+DOCUMENTS: Final = {DOCUMENT: "peer", "https://claude.ai/oauth/claude-code-client-metadata": "Claude Code"}
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = tmp_path_factory.mktemp("house")
     add_user(data)
-    web = Web()
-    web.answer = said({"client_id": DOCUMENT, "client_name": "peer", "redirect_uris": ["http://127.0.0.1/callback"]})
+    web = Starlette(routes=[Route(urlsplit(id).path, document(id, name)) for id, name in DOCUMENTS.items()])
     with listening(web) as pages, web_on(pages), house(data) as it:
         yield it
 
 
-def browse(address: str) -> str:
-    """Open the address as a person would, log in, allow it; where the browser is sent then."""
-    there = urlsplit(address)
-    person = Person(f"{there.scheme}://{there.netloc}")
-    page = person.send("GET", f"{there.path}?{there.query}")
-    done = person.fill(person.enter(page), decision="allow")
-    assert done.status_code == 303, done.text
-    return str(done.headers["location"])
+def document(client_id: str, name: str) -> Callable[[Request], Response]:
+    redirects = [f"http://{host}/callback" for host in ("127.0.0.1", "localhost")]
+    return lambda _: JSONResponse({"client_id": client_id, "client_name": name, "redirect_uris": redirects})
 
 
 class Storage:
@@ -157,32 +163,95 @@ def test_mcp_remote_logs_in_by_itself(url: str, tmp_path: Path) -> None:
     environment = {"MCP_REMOTE_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": os.path.dirname(NODE)}
     with running([*command, "--allow-http"], **environment) as process:
         address = read_until(process, r"(http\S+/authorize\?\S+)")[1]
-        httpx.get(browse(address), trust_env=False, timeout=30)
+        browse_to_the_end(address)
         read_until(process, "memory_remember")
 
 
-def test_the_official_suite_finds_a_good_authorization_server(url: str, tmp_path: Path) -> None:
-    """Both of its scenarios for such a server, at each revision that it has them for."""
-    for revision in ("2025-11-25", "2026-07-28"):
-        port = free_port()
-        person = Person(url, redirect_uri=f"http://127.0.0.1:{port}/callback")
-        person.register()
-        suite = HERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-        command = [str(NODE), str(suite), "authorization", "--url", url, "--client-id", person.client_id]
-        command += ["--resource", f"{url}/mcp", "--port", str(port), "--spec-version", revision]
-        with running([*command, "-o", str(tmp_path / revision)], HOME=str(tmp_path)) as process:
-            address = read_until(process, r"(http\S+/authorize\?\S+)")[1]
-            httpx.get(browse(address), trust_env=False, timeout=30)
-            assert process.stdout is not None
-            said_last = process.stdout.read()
-            assert process.wait(60) == 0, said_last[-3000:]
-        checks = [
-            check
-            for file in sorted((tmp_path / revision).rglob("checks.json"))
-            for check in json.loads(file.read_text())
-        ]
-        assert checks
-        assert {check["status"] for check in checks} <= {"SUCCESS", "INFO", "SKIPPED"}, checks
+@pytest.fixture
+def ran(tmp_path: Path) -> Callable[..., str]:
+    """What a program says that runs in an empty home and opens a browser by itself."""
+    opener = tmp_path / "browser"
+    opener.write_text(
+        f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m tests.peers.browser "$1" >> {opener}.log 2>&1\n'
+    )
+    opener.chmod(0o755)
+    path = os.pathsep.join([str(HERE / "node_modules" / "node" / "bin"), os.environ["PATH"]])
+    environment = {"HOME": str(tmp_path), "PATH": path, "BROWSER": str(opener), **LOOPBACK_ONLY}
+    # Else the Inspector leaves the browser to a person, and keeps tokens in a keychain or nowhere.
+    environment |= {"MCP_AUTO_OPEN_ENABLED": "true", "MCP_INSPECTOR_SECRET_STORE": "file"}
+
+    def ran(command: str, *arguments: str, terminal: bool = False) -> str:
+        done = subprocess.run(
+            [*(AT_A_TERMINAL if terminal else []), str(NODE.with_name(command)), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+    return ran
+
+
+def test_the_inspector_logs_in_by_itself_once(url: str, ran: Callable[..., str], tmp_path: Path) -> None:
+    call = ["--cli", f"{url}/mcp", "--callback-url", "http://127.0.0.1:0/oauth/callback", "--method", "tools/call"]
+    ran("mcp-inspector", *call, "--tool-name", "memory_remember", "--tool-arg", "content=# Otters\n\nThey hold hands.")
+    (tmp_path / "browser").unlink()
+    assert "They hold hands" in ran(
+        "mcp-inspector", *call, "--tool-name", "memory_search", "--tool-arg", "query=otters"
+    )
+
+
+def test_claude_code_logs_in_by_its_document(url: str, ran: Callable[..., str], tmp_path: Path) -> None:
+    ran("claude", "mcp", "add", "--transport", "http", "brains", f"{url}/mcp")
+    assert "Needs authentication" in ran("claude", "mcp", "get", "brains")
+    ran("claude", "mcp", "login", "brains", terminal=True)
+    assert "✔ Connected" in ran("claude", "mcp", "get", "brains")
+
+
+SUITE: Final = HERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+# Every scenario that the suite has for authorization servers, and its checks.
+SCENARIOS: Final = {
+    "authorization-server-metadata-endpoint": {"authorization-server-metadata", "authorization-server-metadata-cimd"},
+    "authorization-code-grant": {"authorization-code-grant"},
+}
+
+
+def test_the_page_names_every_scenario_of_the_official_suite_for_authorization() -> None:
+    command = [str(NODE), str(SUITE), "list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    servers, clients, authorization = re.split(
+        r"^Client scenarios.*|^Authorization server scenarios.*", listed, flags=re.M
+    )
+    for_clients = re.findall(r"^  - auth/\S+", clients, re.M)
+    assert re.findall(r"^  - (\S+)", authorization, re.M) == list(SCENARIOS)
+    assert "auth" not in servers
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    assert [name for name in SCENARIOS if f"`{name}`" not in page] == []
+    assert f"The other {len(for_clients)} scenarios, `auth/…`, test clients" in page
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_the_official_suite_finds_a_good_authorization_server(url: str, tmp_path: Path, revision: str) -> None:
+    port = free_port()
+    person = Person(url, redirect_uri=f"http://127.0.0.1:{port}/callback")
+    person.register()
+    command = [str(NODE), str(SUITE), "authorization", "--url", url, "--client-id", person.client_id]
+    command += ["--resource", f"{url}/mcp", "--port", str(port), "--spec-version", revision]
+    with running([*command, "-o", str(tmp_path)], HOME=str(tmp_path)) as process:
+        address = read_until(process, r"(http\S+/authorize\?\S+)")[1]
+        browse_to_the_end(address)
+        assert process.stdout is not None
+        said_last = process.stdout.read()
+        assert process.wait(60) == 0, said_last[-3000:]
+    checks = [check for file in tmp_path.rglob("checks.json") for check in json.loads(file.read_text())]
+    passed = {check["id"] for check in checks if check["status"] == "SUCCESS"}
+    assert passed == set.union(*SCENARIOS.values()), checks
+    assert {check["status"] for check in checks} == {"SUCCESS"}, checks
 
 
 NGINX: Final = """

@@ -1,6 +1,7 @@
 """What is in deploy/, judged by the programs that it is for."""
 
 import datetime
+import json
 import os
 import re
 import socket
@@ -45,6 +46,17 @@ def test_what_the_chart_renders_is_what_kubernetes_knows(tmp_path: Path, values:
     file.write_text(rendered(*OTHERWISE[values]))
     told = ran(TOOLS / "kubernetes-validate", "--strict", "-k", version, file)
     assert "FAIL" not in told
+
+
+def test_the_file_for_the_registry_is_as_its_schema_and_its_rules_ask(tmp_path: Path) -> None:
+    """The registry has no package of its own with its schema. This linter has every version of it that was released."""
+    server = json.loads((DEPLOY / "server.json").read_text(encoding="utf-8"))
+    lint = (TOOLS / "skillsaw", "lint", "--rule", "mcp-registry-server-json-valid", tmp_path)
+    (tmp_path / "server.json").write_text(json.dumps(server), encoding="utf-8")
+    assert "All checks passed" in ran(*lint)
+    (tmp_path / "server.json").write_text(json.dumps({**server, "description": "x" * 101}), encoding="utf-8")
+    with pytest.raises(AssertionError, match="at most 100"):
+        ran(*lint)
 
 
 def test_the_plain_manifests_are_the_chart_with_its_own_values() -> None:

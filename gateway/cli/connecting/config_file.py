@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from gateway.cli.connecting import json_text, toml_text, yaml_text
-from gateway.cli.connecting.clients import Client
+from gateway.app.connecting import json_text, toml_text, yaml_text
+from gateway.app.connecting.clients import Client
 from gateway.cli.connecting.entry import Entry, Refused
 from gateway.config.reread_file import replace_file
 

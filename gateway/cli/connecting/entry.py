@@ -1,10 +1,9 @@
 """The entry of one client: made from the shape that it wants, and read back as the client would read it."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
-from gateway.cli.connecting.clients import Client, Shape, Slot
+from gateway.app.connecting.clients import Client, Shape, Slot, fill
 from gateway.cli.connecting.server import Server
 
 Entry = dict[str, Any]
@@ -27,7 +26,7 @@ def entry_of(client: Client, server: Server, name: str) -> Entry:
     referred = {} if Slot.SECRETS in shape.values() or server.url else references
     bearer = {"Authorization": f"Bearer {references[server.token_variable]}"} if server.url and references else {}
     program, *arguments = server.command or ("",)
-    filled = {
+    values = {
         Slot.PROGRAM: program,
         Slot.ARGUMENTS: arguments,
         Slot.COMMAND: list(server.command),
@@ -38,9 +37,7 @@ def entry_of(client: Client, server: Server, name: str) -> Entry:
         Slot.TOKEN_VARIABLE: server.token_variable,
         Slot.NAME: name,
     }
-    made = {key: _fill(value, filled) for key, value in shape.items()}
-    # Empty values are left out.
-    return {key: value for key, value in made.items() if value not in ("", [], {})}
+    return fill(shape, values)
 
 
 def _check_secrets(client: Client, server: Server, shape: Shape) -> None:
@@ -55,12 +52,6 @@ def _check_secrets(client: Client, server: Server, shape: Shape) -> None:
             f"{client.name} cannot read {variable} from its environment: "
             f"write it into a file that only you can read, and set {variable}_FILE to that instead."
         )
-
-
-def _fill(value: Any, filled: Mapping[Slot, Any]) -> Any:
-    if isinstance(value, Slot):
-        return filled[value]
-    return [_fill(one, filled) for one in value] if isinstance(value, list) else value
 
 
 def server_of(client: Client, entry: Entry) -> Server:

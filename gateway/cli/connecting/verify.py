@@ -13,7 +13,7 @@ from fastmcp import Client as McpClient
 from fastmcp.client.transports import ClientTransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
 
-from gateway.cli.connecting.clients import Client
+from gateway.app.connecting.clients import Client
 from gateway.cli.connecting.entry import Refused
 from gateway.cli.connecting.server import Server
 

@@ -22,6 +22,8 @@ class Place:
     gateway: str
     model: str
     home: Path
+    command: tuple[str, ...] = ()
+    """What starts a gateway over stdio, if the framework is to start one itself. Its environment has the settings."""
 
     def write(self, name: str, content: Json) -> Path:
         path = self.home / name
@@ -75,6 +77,11 @@ def _installed(command: str) -> str:
     return str(there if there.exists() else HERE / "node_modules" / ".bin" / command)
 
 
+def _entry(place: Place, remote: Json) -> Json:
+    """A server as most clients have it in their settings."""
+    return {"command": place.command[0], "args": list(place.command[1:])} if place.command else remote
+
+
 def _gemini(place: Place) -> Program:
     place.write(
         ".gemini/settings.json",
@@ -82,7 +89,7 @@ def _gemini(place: Place) -> Program:
             "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
             "privacy": {"usageStatisticsEnabled": False},
-            "mcpServers": {"brains": {"url": place.gateway, "type": "http", "trust": True}},
+            "mcpServers": {"brains": {**_entry(place, {"url": place.gateway, "type": "http"}), "trust": True}},
         },
     )
     command = [str(NODE), _installed("gemini"), "--prompt", PROMPT, "--approval-mode", "yolo", "--model", MODEL]
@@ -91,6 +98,8 @@ def _gemini(place: Place) -> Program:
 
 def _opencode(place: Place) -> Program:
     options = {"baseURL": f"{place.model}/v1", "apiKey": "none"}
+    remote = {"type": "remote", "url": place.gateway}
+    brains = {"type": "local", "command": list(place.command)} if place.command else remote
     place.write(
         "opencode.json",
         {
@@ -99,15 +108,18 @@ def _opencode(place: Place) -> Program:
             "autoupdate": False,
             "share": "disabled",
             "permission": {"*": "allow"},
-            "mcp": {"brains": {"type": "remote", "url": place.gateway}},
+            "mcp": {"brains": brains},
         },
     )
-    return Program([_installed("opencode"), "run", PROMPT], {"OPENCODE_DISABLE_MODELS_FETCH": "true"})
+    return Program([_installed("opencode"), "run", PROMPT], {})
 
 
 def _goose(place: Place) -> Program:
-    brains = {"type": "streamable_http", "name": "brains", "uri": place.gateway, "description": "Memory."}
-    place.write(".config/goose/config.yaml", {"extensions": {"brains": brains | {"enabled": True, "timeout": 60}}})
+    remote = {"type": "streamable_http", "uri": place.gateway}
+    command, *arguments = place.command or [""]
+    brains: Json = {"type": "stdio", "cmd": command, "args": arguments} if place.command else remote
+    brains |= {"name": "brains", "description": "Memory.", "enabled": True, "timeout": 60}
+    place.write(".config/goose/config.yaml", {"extensions": {"brains": brains}})
     told = {
         "GOOSE_PROVIDER": "openai",
         "GOOSE_MODEL": MODEL,
@@ -129,7 +141,7 @@ def _continue(place: Place) -> Program:
             "version": "1.0.0",
             "schema": "v1",
             "models": [model | {"roles": ["chat"], "capabilities": ["tool_use"]}],
-            "mcpServers": [{"name": "brains", "type": "streamable-http", "url": place.gateway}],
+            "mcpServers": [{"name": "brains", **_entry(place, {"type": "streamable-http", "url": place.gateway})}],
         },
     )
     command = [str(NODE), _installed("cn"), "--print", PROMPT, "--config", str(config), "--auto"]

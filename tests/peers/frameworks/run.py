@@ -16,16 +16,14 @@ from tests.peers.frameworks.conversation import MEMORIES, conversation
 from tests.peers.frameworks.model import Asked, ScriptedModel
 from tests.peers.frameworks.recorded import Recorded
 from tests.peers.frameworks.shapes import Json
+from tests.peers.quiet import LOOPBACK_ONLY
 from tests.served import listening, raw_call
 
 # Generous: on a busy machine some of them take a minute to be imported.
 TIMEOUT = 240
-# Nothing is to reach beyond loopback, and nobody is told of the run.
+# Nobody is told of the run.
 QUIET = {
-    "NO_PROXY": "127.0.0.1,localhost",
-    "HTTP_PROXY": "http://127.0.0.1:9",
-    "HTTPS_PROXY": "http://127.0.0.1:9",
-    "DO_NOT_TRACK": "1",
+    **LOOPBACK_ONLY,
     "OTEL_SDK_DISABLED": "true",
     "CREWAI_DISABLE_TELEMETRY": "true",
     "MASTRA_TELEMETRY_DISABLED": "1",
@@ -64,19 +62,20 @@ def run(framework: Framework, folder: Path, *, stdio: bool = False) -> Run:
     model = ScriptedModel(list(conversation(framework).values()))
     recorded = Recorded(http_app(load(data_dir=data, ingest_roots=(files,))))
     with listening(recorded) as gateway, listening(model.app()) as model_url:
-        place = Place(gateway + "/mcp", model_url, home)
+        command = (sys.executable, "-m", "gateway", "stdio") if stdio else ()
+        place = Place(gateway + "/mcp", model_url, home, command)
         for memory in MEMORIES[:-1]:
             stored = httpx.post(place.gateway, **raw_call("modern", "memory_remember", {"content": memory}))
             stored.raise_for_status()
         recorded.calls.clear()
-        said = _spoken(framework, place, _over_stdio(data, files) if stdio else {})
+        said = _spoken(framework, place, _over_stdio(command, data, files) if stdio else {})
     return Run(framework, recorded.calls, model.asked, said)
 
 
-def _over_stdio(data: Path, files: Path) -> dict[str, str]:
+def _over_stdio(command: tuple[str, ...], data: Path, files: Path) -> dict[str, str]:
     """The same data, by a gateway that the framework starts itself."""
     return {
-        "MCP_COMMAND": json.dumps([sys.executable, "-m", "gateway", "stdio"]),
+        "MCP_COMMAND": json.dumps(command),
         "PYTHONPATH": str(ROOT),
         "BRAINS_DATA_DIR": str(data),
         "BRAINS_INGEST_ROOTS": str(files),

@@ -4,6 +4,7 @@ import json
 import re
 
 from tests.peers.frameworks.catalog import ALWAYS, HERE, NIGHTLY, PEERS, ROOT
+from tests.peers.tried import PEERS_TIER, TRIED, file_of
 
 FRAMEWORKS = ALWAYS | NIGHTLY
 
@@ -13,6 +14,14 @@ def test_every_framework_has_a_row_in_the_page_and_every_row_a_framework() -> No
     rows = re.findall(r"^\| (\w+) \| `", section.partition("\n## ")[0], re.MULTILINE)
     assert rows == list(FRAMEWORKS)
     assert len(rows) == 12
+
+
+def test_enough_clients_list_and_call_over_both_transports_and_each_by_tests_that_are_there() -> None:
+    both = [one for one in TRIED if one.calls_over_both]
+    assert len(both) >= 12
+    assert len([one for one in both if one.tier == PEERS_TIER]) >= 4
+    tests = {test for one in TRIED for test in one.tests}
+    assert [t for t in tests if f"def {t.partition('::')[2]}(" not in file_of(t).read_text(encoding="utf-8")] == []
 
 
 def test_everything_is_pinned_by_name_and_version() -> None:

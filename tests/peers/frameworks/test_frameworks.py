@@ -15,7 +15,10 @@ pytestmark = pytest.mark.timeout(TIMEOUT + 60)
 STRICT_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
 
-@pytest.fixture(scope="module", params=[*ALWAYS, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)])
+EVERY = [*ALWAYS, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)]
+
+
+@pytest.fixture(scope="module", params=EVERY)
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run((ALWAYS | NIGHTLY)[request.param], tmp_path_factory.mktemp(request.param))
 
@@ -39,9 +42,13 @@ def schemas(value: object) -> Iterator[Json]:
         yield from schemas(each)
 
 
-def test_the_model_is_offered_every_tool_and_speaks_to_the_end(seen: Run) -> None:
+def assert_all_offered(seen: Run) -> None:
     offered = seen.asked[0].offered
     assert [tool["name"] for tool in PIN if not any(name.endswith(tool["name"]) for name in offered)] == []
+
+
+def test_the_model_is_offered_every_tool_and_speaks_to_the_end(seen: Run) -> None:
+    assert_all_offered(seen)
     assert len(seen.asked) == len(seen.turns)
     assert END in seen.said
 
@@ -80,12 +87,12 @@ def test_the_argument_that_gemini_cli_adds_to_every_tool_is_no_mistake(seen: Run
     assert found(seen.told("added"))
 
 
-# The others are told the same over either transport.
-@pytest.mark.parametrize("name", list(ALWAYS))
+@pytest.mark.parametrize("name", EVERY)
 def test_a_gateway_that_the_framework_starts_itself_serves_its_model_as_well(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    seen = run(ALWAYS[name], tmp_path_factory.mktemp(name), stdio=True)
+    seen = run((ALWAYS | NIGHTLY)[name], tmp_path_factory.mktemp(name), stdio=True)
     assert seen.calls == []
+    assert_all_offered(seen)
     assert END in seen.said
     assert found(seen.told("plain"))

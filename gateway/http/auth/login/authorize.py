@@ -19,9 +19,9 @@ from gateway.http.auth.login.forms import BadForm, address_of, cookie_of, form_o
 from gateway.http.auth.login.grants import Asked, Grants
 from gateway.http.auth.login.keyring import Broken, Keyring
 from gateway.http.auth.login.pages import Form, consent_page, password_page, refusal_page, security_headers
-from gateway.http.auth.login.redirects import with_answer
-from gateway.http.auth.login.throttle import DOCUMENTS, Throttle
-from gateway.http.auth.login.users import TooMany, Users
+from gateway.http.auth.login.redirects import is_on_this_machine, with_answer
+from gateway.http.auth.login.throttle import DOCUMENTS, Places, Throttle, TooMany
+from gateway.http.auth.login.users import Users
 from gateway.operations import audit, scopes
 from gateway.operations.table import JsonObject
 
@@ -58,6 +58,8 @@ class Authorize:
     grants: Grants
     keyring: Keyring
     throttle: Throttle
+    documents: Places
+    """For those whose program's document is being fetched. Nobody has logged in yet, and documents may be slow."""
     login_scope: str
 
     async def begin(self, request: Request) -> Response:
@@ -72,7 +74,12 @@ class Authorize:
         try:
             asked = self._asked(query, redirect_uri, client_name)
         except _Wrong as wrong:
-            return self._send_back(redirect_uri, query.get("state"), error=wrong.error, error_description=str(wrong))
+            said = {"error": wrong.error, "error_description": str(wrong)}
+            if is_on_this_machine(redirect_uri):
+                return self._send_back(redirect_uri, query.get("state"), **said)
+            # Anybody can register an address: nobody is sent there by a link to us alone, before they have seen it.
+            _note_wrong(said)
+            return refusal_page(str(wrong), tell=self._answer(redirect_uri, query.get("state"), said))
         browser = cookie_of(request, self._cookie) or ""
         browser = browser if _BROWSER.fullmatch(browser) else secrets.token_urlsafe(24)
         sealed = self._seal("request", {"asked": asdict(asked)}, browser)
@@ -133,9 +140,13 @@ class Authorize:
         client_id, uri = query.get("client_id"), query.get("redirect_uri")
         if client_id is None:
             raise _Unclear("The program that sent you here does not say which one it is: client_id is missing.")
-        if self.clients.is_fetched(client_id) and (wait := await self.throttle.take(DOCUMENTS, address)):
+        if not self.clients.is_fetched(client_id):
+            client = await self.clients.find(client_id)
+        elif wait := await self.throttle.take(DOCUMENTS, address):
             raise TooMany(wait)
-        client = await self.clients.find(client_id)
+        else:
+            with self.documents.held(address):
+                client = await self.clients.find(client_id)
         if uri is None or not client.may_redirect_to(uri):
             raise _Unclear("The program that sent you here wants you sent on to where it has not said before.")
         return uri, client.name
@@ -182,11 +193,13 @@ class Authorize:
 
     def _send_back(self, redirect_uri: str, state: str | None, **answer: str) -> Response:
         if "error" in answer:
-            log.warning(
-                "login.refused", path="/authorize", error=answer["error"], reason=answer.get("error_description")
-            )
-        there = with_answer(redirect_uri, **answer, state=state, iss=self.issuer)
+            _note_wrong(answer)
+        there = self._answer(redirect_uri, state, answer)
         return Response(status_code=303, headers={**security_headers(redirect_uri), "location": there})
+
+    def _answer(self, redirect_uri: str, state: str | None, answer: Mapping[str, str]) -> str:
+        """The address of a program, with what it is told."""
+        return with_answer(redirect_uri, **answer, state=state, iss=self.issuer)
 
     @property
     def _host(self) -> str:
@@ -205,6 +218,10 @@ def _hashed(browser: str) -> str:
 def _refuse(request: Request, sentence: str, status: int = 400, reason: str | None = None) -> Response:
     http_answer(request.scope).reason = reason or sentence
     return refusal_page(sentence, status)
+
+
+def _note_wrong(answer: Mapping[str, str]) -> None:
+    log.warning("login.refused", path="/authorize", error=answer["error"], reason=answer.get("error_description"))
 
 
 def _note_refused(request: Request, reason: str) -> None:

@@ -96,9 +96,13 @@ def consent_page(gateway: str, asked: Asked, user: User, form: Form) -> HTMLResp
     )
 
 
-def refusal_page(sentence: str, status: int = 400) -> HTMLResponse:
-    said = f"<p>{escape(sentence)}</p><p>Nothing was allowed. You can close this page.</p>"
-    return _page("This does not work", [said], status, security_headers())
+def refusal_page(sentence: str, status: int = 400, tell: str | None = None) -> HTMLResponse:
+    """Why nothing comes of it; and where the program is told so, if the person likes."""
+    said = [f"<p>{escape(sentence)}</p>", "<p>Nothing was allowed. You can close this page.</p>"]
+    if tell is not None:
+        link = f'<a href="{escape(tell)}" rel="noreferrer">Tell {escape(target_of(tell))}</a>'
+        said.append(f"<p>The program that sent you here may want to know. {link}</p>")
+    return _page("This does not work", said, status, security_headers())
 
 
 def _who_asks(gateway: str, asked: Asked) -> Sequence[str]:

@@ -3,7 +3,9 @@
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +13,7 @@ from gateway.brain.limits import Bucket, SharedLimits
 
 # Names are hashed to so many buckets, so invented names need no more room and remove no other name.
 _PLACES: Final = 4096
+_BUSY_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,41 @@ class Rate:
     seconds: float
 
 
-BY_USER: Final = Rate("user", 5, 30.0)
+# Guesses from one address use up less of BY_USER than comes back meanwhile: they keep nobody out elsewhere.
+BY_USER_AND_ADDRESS: Final = Rate("user and address", 5, 30.0)
+BY_USER: Final = Rate("user", 20, 15.0)
 BY_ADDRESS: Final = Rate("address", 20, 3.0)
 REGISTRATIONS: Final = Rate("register", 20, 30.0)
 DOCUMENTS: Final = Rate("document", 10, 6.0)
+
+
+class TooMany(Exception):
+    """Somebody must wait before they try again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"wait {seconds:.0f} s")
+        self.seconds = seconds
+
+
+class Places:
+    """So many at once, of which one address may have a few: what is slow for one keeps nobody else out."""
+
+    def __init__(self, total: int, each: int) -> None:
+        self._total, self._each = total, each
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def held(self, address: str) -> Iterator[None]:
+        """Raises: TooMany."""
+        if self._held.total() >= self._total or self._held[address] >= self._each:
+            raise TooMany(_BUSY_SECONDS)
+        self._held[address] += 1
+        try:
+            yield
+        finally:
+            self._held[address] -= 1
+            # Without those who have none.
+            self._held += Counter()
 
 
 class Throttle:

@@ -10,20 +10,12 @@ from typing import Final, NamedTuple
 from gateway.config.passwords import DECOY, MOST, is_password
 from gateway.config.reread_file import RereadFile
 from gateway.config.user_file import User, parse
-from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, Throttle
+from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, Throttle, TooMany
 
 # Each takes a core and 32 MiB for half a second.
 _AT_ONCE: Final = 2
 _WAITING: Final = 16
 _BUSY_SECONDS: Final = 5.0
-
-
-class TooMany(Exception):
-    """Somebody must wait before they try again."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"wait {seconds:.0f} s")
-        self.seconds = seconds
 
 
 class Known(NamedTuple):
@@ -68,7 +60,7 @@ class Users:
             TooMany: there were too many tries; the password is not checked.
         """
         name = name.strip().lower()
-        tries = ((BY_ADDRESS, address), (BY_USER, name))
+        tries = ((BY_ADDRESS, address), (BY_USER_AND_ADDRESS, f"{address} {name}"), (BY_USER, name))
         for rate, who in tries:
             if wait := await self._throttle.take(rate, who):
                 raise TooMany(wait)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.cli.connecting.clients import CLIENTS, Client, System, file_of, is_installed
+from gateway.app.connecting.clients import CLIENTS, Client, System, file_of, is_installed
 from gateway.cli.connecting.config_file import ConfigFile
 from gateway.cli.connecting.entry import Refused, entry_of, server_of
 from gateway.cli.connecting.server import Server

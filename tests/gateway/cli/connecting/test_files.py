@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.connecting.clients import CLIENTS, Client
+from gateway.app.connecting.clients import CLIENTS, Client
 from gateway.cli.connecting.config_file import ConfigFile
 from gateway.cli.connecting.entry import Refused
 from gateway.cli.connecting.journal import Journal

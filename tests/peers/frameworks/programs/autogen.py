@@ -1,12 +1,13 @@
 """An agent of AutoGen, with the tools of autogen-ext."""
 
 import asyncio
+import json
 import os
 import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_ext.models.openai import OpenAIChatCompletionClient
-from autogen_ext.tools.mcp import McpWorkbench, StreamableHttpServerParams
+from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams, StreamableHttpServerParams
 
 
 async def main() -> None:
@@ -17,7 +18,12 @@ async def main() -> None:
         api_key="none",
         model_info={**capable, "family": "unknown"},
     )
-    async with McpWorkbench(StreamableHttpServerParams(url=os.environ["MCP_URL"])) as brains:
+    if "MCP_COMMAND" in os.environ:
+        command, *arguments = json.loads(os.environ["MCP_COMMAND"])
+        server = StdioServerParams(command=command, args=arguments, env=dict(os.environ))
+    else:
+        server = StreamableHttpServerParams(url=os.environ["MCP_URL"])
+    async with McpWorkbench(server) as brains:
         agent = AssistantAgent("peer", model_client=model, workbench=brains, max_tool_iterations=20)
         done = await agent.run(task="Begin.")
     sys.stdout.write(done.messages[-1].to_text())

@@ -2,7 +2,10 @@
 import { Agent } from '@mastra/core/agent'
 import { MCPClient } from '@mastra/mcp'
 
-const client = new MCPClient({ servers: { brains: { url: new URL(process.env.MCP_URL) } } })
+const { MCP_URL, MCP_COMMAND } = process.env
+const [command, ...args] = JSON.parse(MCP_COMMAND ?? '[]')
+const server = command ? { command, args, env: process.env } : { url: new URL(MCP_URL) }
+const client = new MCPClient({ servers: { brains: server } })
 const agent = new Agent({
   id: 'peer',
   name: 'peer',

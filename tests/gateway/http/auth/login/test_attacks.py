@@ -1,7 +1,9 @@
 """What somebody might try: each attack, and that it fails; often beside what is right, so that the test can fail."""
 
 import base64
+import html
 import json
+import re
 import secrets
 from pathlib import Path
 
@@ -390,6 +392,18 @@ def test_a_parameter_that_is_there_twice_is_refused(ada: Person, name: str) -> N
 )
 def test_another_flow_is_not_served(ada: Person, asked: dict[str, str | None], error: str) -> None:
     assert answer_of(ada.begin(**asked))["error"] == error
+
+
+@pytest.mark.parametrize("redirect_uri", ["https://evil.example/back", "com.evil.app:/back"])
+def test_a_link_to_us_alone_leads_nobody_elsewhere(ada: Person, redirect_uri: str) -> None:
+    """Anybody can register an address of theirs. People see it before they go there."""
+    ada.redirect_uri = redirect_uri
+    page = ada.begin(response_type="token")
+    assert (page.status_code, "location" in page.headers) == (400, False)
+    (link,) = re.findall(r'<a href="([^"]*)" rel="noreferrer">Tell (?:evil.example|com.evil.app:)</a>', page.text)
+    assert html.unescape(link).startswith(f"{redirect_uri}?error=unsupported_response_type&")
+    denied = ada.fill(ada.begin(), decision="deny")
+    assert answer_of(denied)["error"] == "access_denied", "after the page that says where it goes"
 
 
 def test_large_and_slow_bodies_are_not_read(ada: Person) -> None:

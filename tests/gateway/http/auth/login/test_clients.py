@@ -1,16 +1,20 @@
 """Programs that are known by a document at their id: fetched with care, kept for a while, held to what it says."""
 
+import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.http.auth.login.throttle import Places, TooMany
 from tests.gateway.http.auth.login.house import Clock, Person, answer_of, house, patient
 from tests.served import listening
 from tests.web import web_on
@@ -29,7 +33,7 @@ class Web:
     """A server with one document."""
 
     def __init__(self) -> None:
-        self.answer: Response = said(GOOD)
+        self.answer: ASGIApp = said(GOOD)
         self.asked: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -142,6 +146,42 @@ def test_how_many_documents_are_fetched_for_one_address_is_limited(data: Path, w
             told.append(ada.begin().status_code)
         assert told == [400] * 10 + [429] * 3
         assert len(web.asked) == 10
+
+
+def test_documents_that_are_slow_keep_two_places_of_their_address_busy_and_no_more(data: Path, web: Web) -> None:
+    asked, go_on = Semaphore(0), Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.release()
+        await asyncio.to_thread(go_on.wait, 60)
+        await said(GOOD)(scope, receive, send)
+
+    web.answer = slow
+    with reached(data, web) as ada, ThreadPoolExecutor() as pool:
+        others = [Person(ada.url, client_id=f"https://notebook.example/{n}.json") for n in range(2)]
+        waiting = [pool.submit(other.begin) for other in others]
+        try:
+            assert [asked.acquire(timeout=60) for _ in waiting] == [True, True]
+            assert ada.begin().status_code == 429
+        finally:
+            go_on.set()
+        # They are of another program; that of the third is what is said.
+        assert [one.result().status_code for one in waiting] == [400, 400]
+        assert ada.begin().status_code == 200
+
+
+def test_whoever_has_their_places_leaves_the_others_to_others() -> None:
+    places = Places(5, 2)
+    with ExitStack() as stack:
+        for address in ("a", "a", "b", "c"):
+            stack.enter_context(places.held(address))
+        with pytest.raises(TooMany):
+            stack.enter_context(places.held("a"))
+        stack.enter_context(places.held("d"))
+        with pytest.raises(TooMany):
+            stack.enter_context(places.held("e"))
+    with places.held("a"), places.held("a"):
+        assert dict(places._held) == {"a": 2}
 
 
 def test_where_nothing_may_be_fetched_programs_register(data: Path, web: Web) -> None:

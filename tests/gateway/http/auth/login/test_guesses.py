@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from gateway.config.passwords import DECOY, check_hash, hash_password, is_password
-from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, REGISTRATIONS, Throttle
-from gateway.http.auth.login.users import TooMany, Users
+from gateway.http.auth.login.throttle import BY_ADDRESS, BY_USER, BY_USER_AND_ADDRESS, REGISTRATIONS, Throttle, TooMany
+from gateway.http.auth.login.users import Users
 from tests.gateway.http.auth.login.house import PASSWORD, Clock, Person, add_user, hidden, house
 
 
@@ -41,20 +41,43 @@ async def tried(users: Users, name: str, password: str, address: str = "192.0.2.
         return "wait"
 
 
-@pytest.mark.parametrize("addresses", [1, 10_000], ids=["from one address", "each from another address"])
-async def test_of_ten_thousand_guesses_a_few_are_looked_at(
-    users: Users, clock: Clock, checks: Checks, addresses: int
-) -> None:
-    """In 100 seconds: five, and one more each half minute; whoever tries, and from wherever."""
+async def guess(users: Users, clock: Clock, addresses: int) -> list[str]:
+    """Ten thousand times, in 100 seconds."""
     told = []
     for n in range(10_000):
         told.append(await tried(users, "ada", f"guess {n}", f"192.0.2.{n % addresses}"))
         clock.go_on(0.01)
+    return told
+
+
+async def test_of_ten_thousand_guesses_from_one_address_a_few_are_looked_at_and_nobody_else_is_kept_out(
+    users: Users, clock: Clock, checks: Checks
+) -> None:
+    told = await guess(users, clock, 1)
+    assert told.count("wait") == 10_000 - len(checks.seen)
+    assert len(checks.seen) <= BY_USER_AND_ADDRESS.at_once + 100 / BY_USER_AND_ADDRESS.seconds + 1
+    assert await tried(users, "ada", PASSWORD, "192.0.2.0") == "wait", "the right one is not looked at either"
+    assert await tried(users, "ada", PASSWORD, "198.51.100.7") == "in"
+    clock.go_on(BY_USER_AND_ADDRESS.seconds)
+    assert await tried(users, "ada", PASSWORD, "192.0.2.0") == "in"
+
+
+async def test_of_ten_thousand_guesses_each_from_another_address_a_few_are_looked_at(
+    users: Users, clock: Clock, checks: Checks
+) -> None:
+    told = await guess(users, clock, 10_000)
     assert told.count("wait") == 10_000 - len(checks.seen)
     assert len(checks.seen) <= BY_USER.at_once + 100 / BY_USER.seconds + 1
     assert await tried(users, "ada", PASSWORD, "198.51.100.7") == "wait", "the right one is not looked at either"
     clock.go_on(BY_USER.seconds)
     assert await tried(users, "ada", PASSWORD, "198.51.100.7") == "in"
+
+
+async def test_who_guesses_from_one_address_for_ever_takes_less_than_comes_back(users: Users, clock: Clock) -> None:
+    for n in range(1_000):
+        await tried(users, "ada", f"guess {n}")
+        clock.go_on(10)
+        assert await tried(users, "ada", PASSWORD, "198.51.100.7") == "in"
 
 
 async def test_who_guesses_for_ever_new_users_is_held_by_their_address(
@@ -68,10 +91,10 @@ async def test_who_guesses_for_ever_new_users_is_held_by_their_address(
 
 
 async def test_a_user_who_is_not_there_is_looked_at_and_limited_like_one_who_is(users: Users, checks: Checks) -> None:
-    told = {name: [await tried(users, name, "x", f"{name} {n}") for n in range(7)] for name in ("ada", "nobody")}
-    assert told["ada"] == told["nobody"] == ["wrong"] * 5 + ["wait"] * 2
-    assert len(checks.seen) == 10
-    assert checks.seen.count(DECOY) == 5
+    told = {name: [await tried(users, name, "x", f"{name} {n}") for n in range(22)] for name in ("ada", "nobody")}
+    assert told["ada"] == told["nobody"] == ["wrong"] * 20 + ["wait"] * 2
+    assert len(checks.seen) == 40
+    assert checks.seen.count(DECOY) == 20
 
 
 def test_the_decoy_costs_what_a_hash_of_ours_costs() -> None:

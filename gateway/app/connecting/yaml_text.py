@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from gateway.cli.connecting import json_text
+from gateway.app.connecting import json_text
 
 
 def read(text: str) -> Any:

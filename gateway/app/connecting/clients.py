@@ -211,6 +211,18 @@ CLIENTS: Final[Mapping[str, Client]] = {
 }
 
 
+def fill(shape: Shape, values: Mapping[Slot, Any]) -> dict[str, Any]:
+    """The entry of that shape. What is empty need not be said."""
+    made = {key: _filled(value, values) for key, value in shape.items()}
+    return {key: value for key, value in made.items() if value not in ("", [], {})}
+
+
+def _filled(value: Any, values: Mapping[Slot, Any]) -> Any:
+    if isinstance(value, Slot):
+        return values[value]
+    return [_filled(one, values) for one in value] if isinstance(value, list) else value
+
+
 def system() -> System:
     return "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
 
