@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -32,11 +33,13 @@ _COLLECTED_AFTER: Final = 10_000
 _OLDER_AFTER: Final = 2
 
 
-def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
-    """What one process serves. `place` is where it counts, with others that serve the same."""
+def http_app(settings: Settings, place: "MetricsPlace | None" = None, limits_file: Path | None = None) -> ASGIApp:
+    """What one process serves. The place and the file are where it counts with others that serve the same: for metrics,
+    and what callers take."""
     metrics = counting(settings, place) if wants_metrics(settings) else None
     observing = observing_of(None if metrics is None else metrics.recorder)
-    return app_of(Gateway(settings, roots=settings.ingest_roots or None, observing=observing), settings, metrics)
+    roots = settings.ingest_roots or None
+    return app_of(Gateway(settings, roots=roots, observing=observing, limits_file=limits_file), settings, metrics)
 
 
 def wants_metrics(settings: Settings) -> bool:

@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -108,11 +109,13 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
         changed |= {"upstream_token": SecretStr(str(embedded.endpoint.token))}
         # To the workers, the embedded brain is a platform.
         changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
+    directory = _own_directory()
     if settings.state_keys_file is None:
-        changed["state_keys_file"] = Path(_shared_key())
+        changed["state_keys_file"] = _shared_key(directory)
     # The workers ask the brain, and it asks the models.
     changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
-    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place), workers)
+    limits_file = _limits_file(directory)
+    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place, limits_file), workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:
@@ -120,10 +123,26 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
             stop()
 
 
-def _shared_key() -> str:
-    """A key that only the workers of this process have, in a file that goes with it: an environment is easily read."""
+def _own_directory() -> Path:
+    """Where there is what only the workers of this process share. It goes with it."""
     directory = tempfile.mkdtemp(prefix="brains-gateway-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    path = Path(directory) / "state-keys"
+    return Path(directory)
+
+
+def _shared_key(directory: Path) -> Path:
+    """A key, in a file: an environment is easily read."""
+    path = directory / "state-keys"
     replace_file(path, secrets.token_hex(32).encode())
-    return str(path)
+    return path
+
+
+def _limits_file(directory: Path) -> Path | None:
+    """Where the workers count what callers take; on Windows each counts for itself."""
+    if sys.platform == "win32":
+        return None
+    from gateway.app.machine_limits import make_limits_file
+
+    path = directory / "limits"
+    make_limits_file(path)
+    return path

@@ -19,7 +19,7 @@ from typing import Final
 
 from redis import Redis
 
-from tests.canaries.processes import Process, running
+from tests.canaries.processes import START_SECONDS, Process, running
 from tests.daemons.real import free_port
 from tests.faults.proof.part import Part
 from tests.gateway.test_processes import children_of
@@ -135,9 +135,12 @@ async def _start(gateway: Process) -> None:
 
 
 async def _until_started(gateway: Process, workers: int) -> None:
-    async with asyncio.timeout(60):
-        while gateway.said().count("worker.started") < workers:  # noqa: ASYNC110  # it tells nobody but its log
-            await asyncio.sleep(0.02)
+    assert gateway.process is not None
+    ends = time.monotonic() + START_SECONDS
+    while gateway.said().count("worker.started") < workers:
+        if gateway.process.poll() is not None or time.monotonic() > ends:
+            raise RuntimeError(f"a gateway did not start: {gateway.said()[-2000:]}")
+        await asyncio.sleep(0.02)
     await asyncio.to_thread(gateway.wait)
 
 
