@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
 from gateway.app.observing import observing_of
+from gateway.app.otel import is_asked_for
 from gateway.app.page import has_page, page_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
@@ -43,7 +44,7 @@ def http_app(settings: Settings, place: "MetricsPlace | None" = None, limits_fil
 
 
 def wants_metrics(settings: Settings) -> bool:
-    return settings.metrics_port is not None or settings.metrics_token is not None
+    return settings.metrics_port is not None or settings.metrics_token is not None or is_asked_for("metrics")
 
 
 def counting(settings: Settings, place: "MetricsPlace | None") -> "Counting":

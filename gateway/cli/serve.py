@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_of
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app, wants_metrics
+from gateway.app.otel import NOT_INSTALLED, is_asked_for
 from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import several_of, uvicorn_config
@@ -89,10 +90,24 @@ def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
 
     place, port = new_place(settings), settings.metrics_port
     try:
-        with metrics_listener(place, port) if port is not None else nullcontext():
+        with ExitStack() as stack:
+            if port is not None:
+                stack.enter_context(metrics_listener(place, port))
+            if is_asked_for("metrics"):
+                stack.enter_context(_sent(place))
             yield place
     finally:
         place.remove()
+
+
+def _sent(place: "MetricsPlace") -> AbstractContextManager[None]:
+    try:
+        # Imported when used: many only show them.
+        from gateway.app.metrics.sending import metrics_sent
+    except ImportError:
+        log.warning("metrics.off", reason=NOT_INSTALLED.format(signal="metrics"))
+        return nullcontext()
+    return metrics_sent(place)
 
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket, place: "MetricsPlace | None") -> None:
