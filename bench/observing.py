@@ -2,7 +2,7 @@
 
 Gateways in turn, round after round: with everything off, with metrics, and with traces besides, of which the usual
 share is collected or all are. With `--before`, also that of another checkout, with everything off. `--spans` measures
-what OpenTelemetry's own library takes for a span that says nothing, in CPU time: to make it, and to encode it.
+what OpenTelemetry's own library takes for a span of four attributes, in CPU time: to make it, and to encode it.
 """
 
 import argparse
@@ -29,6 +29,7 @@ _CLIENTS: Final = 16
 _SHARE: Final = "0.1"
 _BUDGET: Final = 0.05
 _OK: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+_ATTRIBUTES: Final = {f"attribute.{n}": "value" for n in range(4)}
 _HEAD_END: Final = b"\r\n\r\n"
 
 
@@ -98,7 +99,7 @@ def spans() -> None:
     def make() -> None:
         made.clear()
         for _ in range(count):
-            tracer.start_span("span").end()
+            tracer.start_span("span", attributes=_ATTRIBUTES).end()
 
     def encode() -> None:
         encode_spans(made).SerializeToString()
