@@ -1,13 +1,15 @@
-"""A collector of traces: it takes what is sent by OTLP over HTTP, and reads it."""
+"""A collector of traces and metrics: it takes what is sent by OTLP over HTTP, and reads it."""
 
 import gzip
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from starlette.types import Receive, Scope, Send
 
@@ -28,11 +30,24 @@ class Span:
     events: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Point:
+    """A figure, as it came; of a histogram, how many there were."""
+
+    kind: str
+    value: float
+    sum: float = 0
+    buckets: tuple[int, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
 class Collector:
-    """Keeps every span."""
+    """Keeps every span, and of metrics what came last."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
+        self.metrics: dict[tuple[str, frozenset[tuple[str, str]]], Point] = {}
+        self._of_metrics = threading.Semaphore(0)
         self.resources: list[dict[str, Any]] = []
         self.raw = b""
 
@@ -46,9 +61,10 @@ class Collector:
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
-        assert (scope["method"], scope["path"]) == ("POST", "/v1/traces")
+        assert scope["method"] == "POST"
+        read = {"/v1/traces": self._read, "/v1/metrics": self._read_metrics}[scope["path"]]
         packed = dict(scope["headers"]).get(b"content-encoding") == b"gzip"
-        self._read(gzip.decompress(body) if packed else body)
+        read(gzip.decompress(body) if packed else body)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -70,6 +86,27 @@ class Collector:
                 for of_scope in of_resource.scope_spans
                 for span in of_scope.spans
             ]
+
+    def wait_for_metrics(self, times: int) -> None:
+        """Until metrics came so often."""
+        for _ in range(times):
+            assert self._of_metrics.acquire(timeout=60), "no metrics came"
+
+    def _read_metrics(self, body: bytes) -> None:
+        self.raw += body
+        for of_resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            self.resources.append(_plain(of_resource.resource.attributes))
+            for metric in (metric for of_scope in of_resource.scope_metrics for metric in of_scope.metrics):
+                kind = metric.WhichOneof("data")
+                for point in getattr(metric, kind).data_points:
+                    self.metrics[metric.name, frozenset(_plain(point.attributes).items())] = _point(kind, point)
+        self._of_metrics.release()
+
+
+def _point(kind: str, point: Any) -> Point:
+    if kind != "histogram":
+        return Point(kind, getattr(point, point.WhichOneof("value")))
+    return Point(kind, point.count, point.sum, tuple(point.bucket_counts), tuple(point.explicit_bounds))
 
 
 def _plain(attributes: Any) -> dict[str, Any]:

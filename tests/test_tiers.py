@@ -1,6 +1,7 @@
 """The tiers: each has all of the one before it, the markers mean what they say, and nothing is skipped instead."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,10 +19,13 @@ class Marked:
 
     def __init__(self, nodeid: str, *marks: Any) -> None:
         self.nodeid = nodeid
-        self._marks = {mark.name: mark.mark for mark in marks}
+        self._marks = [mark.mark for mark in marks]
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return self._marks.get(name)
+        return next(self.iter_markers(name), None)
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        return (mark for mark in self._marks if mark.name == name)
 
 
 PLAIN = Marked("a.py::test_plain")
@@ -45,7 +49,8 @@ def test_what_needs_a_program_is_left_out_where_that_is_not_installed() -> None:
     there, missing = (
         Marked(f"a.py::test_{name}", pytest.mark.needs_command(name)) for name in ("sh", "no-such-program")
     )
-    items = cast(list[pytest.Item], [PLAIN, there, missing])
+    one_of_two = Marked("a.py::test_both", *(pytest.mark.needs_command(name) for name in ("sh", "no-such-program")))
+    items = cast(list[pytest.Item], [PLAIN, there, missing, one_of_two])
     assert possible(items, has_model=True) == items[:2]
 
 

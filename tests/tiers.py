@@ -116,9 +116,8 @@ def possible(items: list[pytest.Item], *, has_model: bool) -> list[pytest.Item]:
 
 
 def _has_all(item: pytest.Item) -> bool:
-    """Whether the program that a test needs is installed."""
-    needed = item.get_closest_marker("needs_command")
-    return needed is None or which(needed.args[0]) is not None
+    """Whether the programs that a test needs are installed."""
+    return all(which(needed.args[0]) is not None for needed in item.iter_markers("needs_command"))
 
 
 def few_of_each(tier: Tier, items: list[pytest.Item]) -> list[pytest.Item]:

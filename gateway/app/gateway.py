@@ -19,6 +19,7 @@ from mcp.server.request_state import RequestStateSecurity
 from gateway import __version__
 from gateway.app.capabilities import URI, capabilities
 from gateway.app.platform_watch import PlatformWatch
+from gateway.app.shared_limits import shared_limits
 from gateway.app.startup import CannotStart
 from gateway.brain.brain import Brain
 from gateway.brain.limits import Allowance, Limits
@@ -59,7 +60,6 @@ from gateway.upstream.wire.transport import pooled_client
 if TYPE_CHECKING:
     from gateway.app.login import Login
     from gateway.app.observing import Observing
-    from gateway.app.redis_limits import RedisLimits
 
 log = structlog.get_logger()
 
@@ -70,9 +70,15 @@ class Gateway:
     """One brain and the surfaces on it. Holds what must be closed when the process ends."""
 
     def __init__(
-        self, settings: Settings, *, roots: tuple[Path, ...] | None, observing: "Observing | None" = None
+        self,
+        settings: Settings,
+        *,
+        roots: tuple[Path, ...] | None,
+        observing: "Observing | None" = None,
+        limits_file: Path | None = None,
     ) -> None:
-        """`roots` are the directories that files may be ingested from; None if that is not offered at all."""
+        """`roots` are the directories that files may be ingested from; None if that is not offered at all. In
+        `limits_file`, all workers count what callers take."""
         self._observing = observing
         observer = None if observing is None else observing.observer
         self._settings = settings
@@ -90,7 +96,7 @@ class Gateway:
         self._embedded: asyncio.Future[Endpoint] | None = None
         self._stop_embedded: Callable[[], None] = lambda: None
         # The callers of one tenant share what is stored, but none of them may take all the room.
-        self._buckets = _shared_buckets(settings)
+        self._buckets = shared_limits(settings, limits_file)
         allowance = _allowance(settings) if settings.tells_callers_apart else None
         self._limits = Limits(allowance, shared=self._buckets, observer=observer)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
@@ -335,15 +341,6 @@ def _allowance(settings: Settings) -> Allowance:
         fetches_per_minute=settings.fetches_per_minute,
         bytes_per_minute=settings.stored_per_minute,
     )
-
-
-def _shared_buckets(settings: Settings) -> "RedisLimits | None":
-    if settings.redis_url is None or not settings.tells_callers_apart:
-        return None
-    # Imported when used: few have it.
-    from gateway.app.redis_limits import RedisLimits
-
-    return RedisLimits(settings.redis_url.get_secret_value())
 
 
 def _is_stale(file: RereadFile[str] | None) -> bool:

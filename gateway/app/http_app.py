@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 
 from gateway.app.gateway import Gateway
 from gateway.app.observing import observing_of
+from gateway.app.otel import is_asked_for
 from gateway.app.page import has_page, page_of
 from gateway.app.stopping import leave_with_parent
 from gateway.config.settings import Settings
@@ -32,15 +34,17 @@ _COLLECTED_AFTER: Final = 10_000
 _OLDER_AFTER: Final = 2
 
 
-def http_app(settings: Settings, place: "MetricsPlace | None" = None) -> ASGIApp:
-    """The application of one process. `place` is where it counts, together with other processes of the gateway."""
+def http_app(settings: Settings, place: "MetricsPlace | None" = None, limits_file: Path | None = None) -> ASGIApp:
+    """The application of one process. Together with other workers, it counts metrics in `place`, and what callers take
+    in `limits_file`."""
     metrics = counting(settings, place) if wants_metrics(settings) else None
     observing = observing_of(None if metrics is None else metrics.recorder)
-    return app_of(Gateway(settings, roots=settings.ingest_roots or None, observing=observing), settings, metrics)
+    roots = settings.ingest_roots or None
+    return app_of(Gateway(settings, roots=roots, observing=observing, limits_file=limits_file), settings, metrics)
 
 
 def wants_metrics(settings: Settings) -> bool:
-    return settings.metrics_port is not None or settings.metrics_token is not None
+    return settings.metrics_port is not None or settings.metrics_token is not None or is_asked_for("metrics")
 
 
 def counting(settings: Settings, place: "MetricsPlace | None") -> "Counting":

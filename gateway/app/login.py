@@ -4,10 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.app.gateway import naming_of
 from gateway.app.startup import CannotStart
+from gateway.brain.limits import SharedLimits
 from gateway.config.reread_file import made_key, state_keys
 from gateway.config.settings import Settings
 from gateway.http.auth.jwt import Expected, JwtInbound
@@ -23,9 +24,6 @@ from gateway.http.auth.login.throttle import Places, Throttle
 from gateway.http.auth.login.users import Users
 from gateway.ingest.fetch import Fetcher
 from gateway.operations.errors import GatewayError
-
-if TYPE_CHECKING:
-    from gateway.app.redis_limits import RedisLimits
 
 _FILE: Final = "logins.sqlite3"
 # Anybody can make us fetch documents of clients. Callers who ingest pages have places of their own.
@@ -49,7 +47,7 @@ class Login:
 def login_of(
     settings: Settings,
     fetch: Fetcher | None,
-    buckets: "RedisLimits | None",
+    buckets: SharedLimits | None,
     clock: Callable[[], float] = time.time,
     ticks: Callable[[], float] = time.monotonic,
 ) -> Login:

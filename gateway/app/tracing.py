@@ -5,7 +5,6 @@ us. No span has content in it, or the message of an exception.
 """
 
 import hashlib
-import os
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
@@ -27,6 +26,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gateway import __version__
+from gateway.app import otel
 from gateway.mcp.request import INCOMING, TRACE_CONTEXT
 from gateway.operations.caller import Call
 from gateway.operations.chains import CHAINS, Chain, Step, serve
@@ -41,9 +41,6 @@ _W3C: Final = TraceContextTextMapPropagator()
 _NAMES: Final = {id(chain): name for name, chain in CHAINS.items()}
 _HASH_LENGTH: Final = 16
 _CLOSE_SECONDS: Final = 3.0
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-
 
 # The header that tells the platform that a call is not sampled.
 _UNSAMPLED: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("unsampled", default=None)
@@ -185,41 +182,24 @@ def tracing_of_environment() -> Tracing | None:
     provider = get_tracer_provider()
     if not isinstance(provider, ProxyTracerProvider):
         return Tracing(provider, is_ours=False)
-    if not _are_wanted(os.environ):
+    if not otel.is_asked_for("traces"):
         return None
-    if (protocol := _first(_PROTOCOLS)) not in {None, "http/protobuf"}:
-        reason = f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: traces are sent by http/protobuf alone."
-        log.warning("traces.off", reason=reason)
+    if (trouble := otel.protocol_trouble("traces")) is not None:
+        log.warning("traces.off", reason=trouble)
         return None
     try:
         return Tracing(_provider(), is_ours=True)
     except ImportError:
-        reason = "What sends traces is not installed: pip install 'brains-gateway[otel]'."
-        log.warning("traces.off", reason=reason)
+        log.warning("traces.off", reason=otel.NOT_INSTALLED.format(signal="traces"))
         return None
-
-
-def _are_wanted(environment: Mapping[str, str]) -> bool:
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
-    return exporter == "otlp" or (not exporter and _first(_ENDPOINTS) is not None)
-
-
-def _first(names: tuple[str, ...]) -> str | None:
-    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
 def _provider() -> Any:
     # Imported when used: few have it.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-
-    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    about = {"service.version": __version__, **({} if named else {"service.name": "brains-gateway"})}
 
     class Ids(RandomIdGenerator):
         """Gives a trace the id that the sampler was asked about."""
@@ -234,7 +214,7 @@ def _provider() -> Any:
             return self.chosen or super().generate_trace_id()
 
     # Uses the sampler that the environment asks for.
-    provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False, id_generator=Ids())
+    provider = TracerProvider(resource=otel.resource(), shutdown_on_exit=False, id_generator=Ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 

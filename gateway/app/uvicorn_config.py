@@ -12,6 +12,9 @@ from gateway.http.connection import Connection
 
 _DRAIN_SECONDS: Final = 10
 _TAKEN_IN_A_TURN: Final = 16
+# A worker says nothing while it imports, which takes long where others use the machine. One that was killed for it and
+# started again would never come up.
+_SILENT_SECONDS: Final = 60
 
 
 def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uvicorn.Config:
@@ -28,6 +31,7 @@ def uvicorn_config(app: ASGIApp | Callable[[], ASGIApp], workers: int = 0) -> uv
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_worker_healthcheck=_SILENT_SECONDS,
     )
 
 

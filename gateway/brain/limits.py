@@ -60,21 +60,22 @@ class Allowance:
 class Bucket:
     """A bucket that fills steadily, and may be emptied at once."""
 
-    def __init__(self, per_second: float, holds: float, now: float) -> None:
+    def __init__(self, per_second: float, holds: float, now: float, level: float | None = None) -> None:
+        """Full, unless a level is told."""
         self.per_second, self.holds = per_second, holds
-        self._level, self._at = holds, now
+        self.level, self._at = holds if level is None else level, now
 
     def take(self, amount: float, now: float) -> float:
         """Zero when there was enough; else the seconds until there is, and nothing is taken.
 
         If it is full, more than it ever holds may be taken: a call that is allowed must be possible at some time.
         """
-        self._level = min(self.holds, self._level + (now - self._at) * self.per_second)
+        self.level = min(self.holds, self.level + (now - self._at) * self.per_second)
         self._at = now
         needed = min(amount, self.holds)
-        if self._level < needed:
-            return (needed - self._level) / self.per_second
-        self._level -= amount
+        if self.level < needed:
+            return (needed - self.level) / self.per_second
+        self.level -= amount
         return 0.0
 
 

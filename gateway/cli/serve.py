@@ -5,9 +5,10 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_at_start
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app, wants_metrics
+from gateway.app.otel import NOT_INSTALLED, is_asked_for
 from gateway.app.startup import inherited_socket, listening_socket, say
 from gateway.app.stopping import OneSignal, Workers, run_until_stopped
 from gateway.app.uvicorn_config import several_of, uvicorn_config
@@ -93,10 +95,24 @@ def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
 
     place, port = new_place(settings), settings.metrics_port
     try:
-        with metrics_listener(place, port) if port is not None else nullcontext():
+        with ExitStack() as stack:
+            if port is not None:
+                stack.enter_context(metrics_listener(place, port))
+            if is_asked_for("metrics"):
+                stack.enter_context(_sent(place))
             yield place
     finally:
         place.remove()
+
+
+def _sent(place: "MetricsPlace") -> AbstractContextManager[None]:
+    try:
+        # Imported when used: many only show them.
+        from gateway.app.metrics.sending import metrics_sent
+    except ImportError:
+        log.warning("metrics.off", reason=NOT_INSTALLED.format(signal="metrics"))
+        return nullcontext()
+    return metrics_sent(place)
 
 
 def _supervise(settings: Settings, workers: int, listening: socket.socket, place: "MetricsPlace | None") -> None:
@@ -113,11 +129,13 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
         changed |= {"upstream_token": SecretStr(str(embedded.endpoint.token))}
         # For the workers, the embedded brain is a platform.
         changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
+    directory = _own_directory()
     if settings.state_keys_file is None:
-        changed["state_keys_file"] = Path(_shared_key())
+        changed["state_keys_file"] = _shared_key(directory)
     # The workers ask the brain, and it asks the models.
     changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
-    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place), workers)
+    limits_file = _limits_file(directory)
+    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place, limits_file), workers)
     try:
         Workers(config, sockets=[listening]).run()
     finally:
@@ -125,10 +143,26 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
             stop()
 
 
-def _shared_key() -> str:
-    """A key that only the workers of this process have, in a temporary file, because others can read an environment."""
+def _own_directory() -> Path:
+    """A directory for what the workers of this process share. It is removed when the process ends."""
     directory = tempfile.mkdtemp(prefix="brains-gateway-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    path = Path(directory) / "state-keys"
+    return Path(directory)
+
+
+def _shared_key(directory: Path) -> Path:
+    """A key that only the workers have, in a file, because others can read an environment."""
+    path = directory / "state-keys"
     replace_file(path, secrets.token_hex(32).encode())
-    return str(path)
+    return path
+
+
+def _limits_file(directory: Path) -> Path | None:
+    """The file in which all workers count what callers take; on Windows each worker counts for itself."""
+    if sys.platform == "win32":
+        return None
+    from gateway.app.machine_limits import make_limits_file
+
+    path = directory / "limits"
+    make_limits_file(path)
+    return path

@@ -182,8 +182,8 @@ class Settings(BrainSettings):
     redis_url: HeaderWord | None = Field(
         None,
         description="Redis or Valkey, where the limits of a caller are counted for all workers and replicas together: "
-        "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: each process counts for "
-        "itself. Needs `pip install brains-gateway[redis]`.",
+        "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: they hold for the "
+        "workers of one gateway. Needs `pip install brains-gateway[redis]`.",
     )
     direct: Literal["on", "off"] = Field(
         "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."

@@ -133,18 +133,21 @@ def certificate(folder: Path) -> None:
     (folder / "key.pem").write_bytes(key.private_bytes(*form))
 
 
-def configured(folder: Path, port: int, replicas: list[str]) -> Path:
-    """Our files as they are, but for the ports."""
+def configured(folder: Path, port: int, replicas: list[str], rate: int = 100) -> Path:
+    """Our files as they are, but for the ports, and for how many requests a second one address may send."""
     certificate(folder / "tls")
     conf = (DEPLOY / "nginx" / "nginx.conf").read_text(encoding="utf-8")
     conf = conf.replace("    listen [::]:443 ssl http2;\n", "").replace("listen 443", f"listen 127.0.0.1:{port}")
+    conf = conf.replace("rate=100r/s", f"rate={rate}r/s")
     # Its usual places are for root alone.
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     places = "".join(f"  {kind}_temp_path {folder};\n" for kind in kinds) + "  access_log off;\n"
     (folder / "nginx.conf").write_text(conf.replace("http {\n", f"http {{\n{places}"))
     upstream = (DEPLOY / "nginx" / "upstream.conf").read_text(encoding="utf-8")
-    lines = "".join(f"  server {replica} max_fails=1 fail_timeout=2s;\n" for replica in replicas)
-    (folder / "upstream.conf").write_text(re.sub(r"  server 127.*\n", lines, upstream))
+    # Each line as often as there are replicas.
+    for line in re.findall(r"  server 127.*\n", upstream):
+        upstream = upstream.replace(line, "".join(line.replace("127.0.0.1:8787", replica) for replica in replicas))
+    (folder / "upstream.conf").write_text(upstream)
     return folder / "nginx.conf"
 
 
@@ -155,9 +158,9 @@ def test_nginx_of_this_system_loads_its_files(tmp_path: Path) -> None:
 
 
 @contextmanager
-def proxied(folder: Path, replicas: list[str]) -> Iterator[str]:
+def proxied(folder: Path, replicas: list[str], rate: int = 100) -> Iterator[str]:
     port = free_port()
-    conf = configured(folder, port, replicas)
+    conf = configured(folder, port, replicas, rate)
     command = ["nginx", "-e", f"{folder}/log", "-c", str(conf), "-g", f"daemon off; pid {folder}/pid;"]
     with subprocess.Popen(command) as nginx:
         try:

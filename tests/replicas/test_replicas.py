@@ -2,29 +2,25 @@
 
 import asyncio
 import os
-import random
 import signal
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from contract.platform.database import FILE_NAME
 from gateway.config import token_file
 from tests.canaries.processes import Process, running
-from tests.faults.proof.shelves import PlatformShelf, mark
+from tests.faults.proof.shelves import mark
 from tests.gateway.test_processes import children_of
 from tests.replicas.balancer import balancing
-from tests.served import Era, messages_of, raw_call
+from tests.replicas.load import BROKEN, Told, differences, load, stored, until_written, with_token
+from tests.served import messages_of, raw_call
 
-CLIENTS, RESENDS = 6, 40
 UPSTREAM_TOKEN = "upstream-token"
-BROKEN = "broken"
 
 
 @dataclass
@@ -38,20 +34,6 @@ class Replicas:
     @property
     def ports(self) -> list[int]:
         return [gateway.port for gateway in self.gateways]
-
-
-def with_token(path: Path, name: str) -> str:
-    token = token_file.make_token()
-    with token_file.change(path) as records:
-        record = {
-            "id": name,
-            "sha256": token_file.digest(token),
-            "name": name,
-            "subject": name,
-            "scope": "brains:admin",
-        }
-        records.append(token_file.Record.model_validate(record | {"created": "2026-01-01T00:00:00Z"}))
-    return token
 
 
 @contextmanager
@@ -81,109 +63,6 @@ def replicas(directory: Path) -> Iterator[Replicas]:
         yield Replicas(gateways, directory, token)
 
 
-@dataclass
-class Told:
-    """What clients were told, and what they wrote."""
-
-    marks: list[str] = field(default_factory=list)
-    messages: dict[str, list[str]] = field(default_factory=dict)
-    errors: Counter[str] = field(default_factory=Counter)
-    final: list[Any] = field(default_factory=list)
-    """Errors that were no reason to send the call again."""
-    searches: int = 0
-
-
-@dataclass
-class Client:
-    """Calls through the balancer, each on a connection of its own, and again when that breaks."""
-
-    http: httpx.AsyncClient
-    url: str
-    token: str
-    told: Told
-
-    async def call(self, tool: str, arguments: dict[str, Any], era: Era) -> dict[str, Any] | None:
-        for _ in range(RESENDS):
-            said = await self._once(tool, arguments, era)
-            if said is None:
-                self.told.errors[BROKEN] += 1
-            elif not said.get("isError"):
-                return said
-            else:
-                error = said["structuredContent"]
-                self.told.errors[error["code"]] += 1
-                if not error["retryable"]:
-                    self.told.final.append((tool, error))
-                    return None
-            await asyncio.sleep(random.uniform(0.05, 0.2))
-        self.told.final.append((tool, "sent too often"))
-        return None
-
-    async def _once(self, tool: str, arguments: dict[str, Any], era: Era) -> dict[str, Any] | None:
-        """The result; None when the connection broke before there was one."""
-        request = raw_call(era, tool, arguments)
-        request["headers"] |= {"authorization": f"Bearer {self.token}", "connection": "close"}
-        path = "/mcp" if tool == "memory_create_brain" else "/mcp/main"
-        try:
-            response = await self.http.post(self.url + path, **request)
-            messages = messages_of(response)
-        except (httpx.TransportError, KeyError, ValueError):
-            return None
-        if response.status_code != 200:
-            return {"isError": True, "structuredContent": {"code": str(response.status_code), **response.json()}}
-        return dict(messages[-1]["result"]) if messages and "result" in messages[-1] else None
-
-
-async def write_on(client: Client, n: int, stop: asyncio.Event) -> None:
-    """Writes of every kind in turn, and a search after each, until told to stop."""
-    told, session, turn = client.told, f"session-{n}", 0
-    told.messages[session] = []
-    while not stop.is_set():
-        turn += 1
-        era: Era = "modern" if turn % 2 else "legacy"
-        word = mark(n, turn)
-        said = [{"role": "user", "content": f"Heron {word}"}]
-        match turn % 5:
-            case 0:
-                await client.call("memory_remember", {"content": word, "path": f"memory/global/{word}.md"}, era)
-            case 1:
-                await client.call("memory_extract", {"messages": said}, era)
-            case 2:
-                await client.call("memory_extract", {"messages": said, "session_id": session}, era)
-                told.messages[session].append(f"{session} Heron {word}")
-            case 3:
-                await client.call("memory_create_brain", {"name": f"Brain {word}"}, era)
-            case _:
-                await client.call("memory_remember", {"content": f"# Heron\n\nIt waits. {word}"}, era)
-        if turn % 5 != 2:
-            told.marks.append(word)
-        if await client.call("memory_search", {"query": word}, era) is not None:
-            told.searches += 1
-
-
-@asynccontextmanager
-async def load(url: str, token: str) -> AsyncIterator[Told]:
-    """Clients that write as long as the block lasts."""
-    told, stop = Told(), asyncio.Event()
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as http:
-        clients = [
-            asyncio.create_task(write_on(Client(http, url, token, told), n, stop)) for n in range(1, CLIENTS + 1)
-        ]
-        try:
-            yield told
-        finally:
-            stop.set()
-            await asyncio.gather(*clients)
-
-
-async def until_written(told: Told, more: int) -> None:
-    """So many more writes: the load goes on in whatever state the gateways are."""
-    goal = len(told.marks) + more
-    async with asyncio.timeout(30):
-        while len(told.marks) < goal:  # noqa: ASYNC110  # clients count in a list
-            await asyncio.sleep(0.01)
-
-
 async def kill_them_in_turn(world: Replicas, told: Told) -> None:
     first, second, third = world.gateways
     await until_written(told, 10)
@@ -199,19 +78,6 @@ async def kill_them_in_turn(world: Replicas, told: Told) -> None:
     await until_written(told, 10)
 
 
-def stored(world: Replicas) -> Counter[str]:
-    """How often each mark is there."""
-    with closing(PlatformShelf(world.directory / "platform" / FILE_NAME)) as shelf:
-        return shelf.documents() + shelf.brains()
-
-
-def judged(world: Replicas, told: Told) -> None:
-    there = stored(world)
-    assert {word: there[word] for word in told.marks if there[word] != 1} == {}
-    with closing(PlatformShelf(world.directory / "platform" / FILE_NAME)) as shelf:
-        assert {session: shelf.log(session) for session in told.messages} == told.messages
-
-
 async def check_kills_under_load(world: Replicas) -> None:
     async with balancing(world.ports) as (url, balancer), load(url, world.token) as told:
         await kill_them_in_turn(world, told)
@@ -220,7 +86,7 @@ async def check_kills_under_load(world: Replicas) -> None:
     assert len(told.marks) >= 60
     assert told.searches >= 60
     assert min(balancer.taken) >= 10
-    judged(world, told)
+    assert differences(world.directory / "platform", told) == {}
 
 
 async def on_each(world: Replicas, token: str, tool: str, arguments: dict[str, Any]) -> list[httpx.Response]:
@@ -238,7 +104,7 @@ async def check_a_write_is_the_same_everywhere(world: Replicas) -> None:
     said = [messages_of(answer)[-1]["result"]["structuredContent"] for answer in written]
     assert len({answer["path"] for answer in said}) == 1
     assert [bool(answer.get("reused")) for answer in said] == [False] + [True] * (len(said) - 1)
-    assert stored(world)[word] == 1
+    assert stored(world.directory / "platform")[word] == 1
 
 
 async def check_a_token_is_good_everywhere_or_nowhere(world: Replicas) -> None:

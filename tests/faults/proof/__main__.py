@@ -20,6 +20,7 @@ PARTS = {
     "overload": "tests.faults.overload",
     "streams": "tests.faults.streams",
     "crowd": "tests.faults.crowd",
+    "rolling": "tests.faults.proof.rolling",
 }
 
 

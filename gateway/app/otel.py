@@ -1,0 +1,45 @@
+"""What the standard variables of OpenTelemetry ask for, of traces and of metrics."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from gateway import __version__
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+Signal = Literal["traces", "metrics"]
+
+NOT_INSTALLED: Final = "What sends {signal} is not installed: pip install 'brains-gateway[otel]'."
+
+
+def is_asked_for(signal: Signal, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a signal is to be sent to a collector."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    exporter = environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower()
+    return exporter == "otlp" or (not exporter and _said(signal, "ENDPOINT", environment) is not None)
+
+
+def protocol_trouble(signal: Signal) -> str | None:
+    """Why a signal cannot be sent as it is asked for, if so."""
+    protocol = _said(signal, "PROTOCOL", os.environ)
+    if protocol in {None, "http/protobuf"}:
+        return None
+    return f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: {signal} are sent by http/protobuf alone."
+
+
+def resource() -> "Resource":
+    """Who sends: as the variables say, or else by our name."""
+    # Imported when used: few have it.
+    from opentelemetry.sdk.resources import Resource
+
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create({"service.version": __version__, **({} if named else {"service.name": "brains-gateway"})})
+
+
+def _said(signal: Signal, what: str, environment: Mapping[str, str]) -> str | None:
+    """Of one signal, or of all."""
+    names = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}")
+    return next((value for name in names if (value := environment.get(name, "").strip())), None)
