@@ -72,8 +72,9 @@ class Exchange:
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         is_stream = op.effect is Effect.ANSWER
-        # A stream may be silent that long; the clocks over its frames are the reader's.
-        seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
+        # A stream may be silent that long; the clocks over its frames are the reader's. All else has one clock over
+        # all attempts, and a second one for each part would never be the first to end.
+        seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else None
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
         if body.headers:
             headers.update(body.headers)
