@@ -28,6 +28,7 @@ from gateway.mcp.request import (
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.sdk import Client, Server, Wire, client_of, server_info_of, wire_of
 from gateway.operations.json_text import write_json
+from gateway.operations.shared_timer import Moment, SharedTimer
 from gateway.operations.table import JsonObject
 
 # How often a client hears of a call that has nothing to say yet.
@@ -49,6 +50,7 @@ _PROGRESS: Final = (
     b'"params":{"progressToken":%b,"progress":%d,"message":%b}}\r\n\r\n'
 )
 _PING: Final = b": ping\r\n\r\n"
+_TIMER: Final = SharedTimer()
 _JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 _EVENT_HEADERS: Final = [
     (b"content-type", b"text/event-stream"),
@@ -149,7 +151,7 @@ class _Answer:
         self.client_name, self.capabilities = call.client
         self._id, self._token, self._send = call.id, call.meta.get(PROGRESS_TOKEN), send
         self._is_document, self._is_begun, self.is_left = wire.is_modern, False, False
-        self._timer: asyncio.TimerHandle | None = None
+        self._moment: Moment | None = None
         self._watching: asyncio.Future[None] | None = None
         self._pinging: asyncio.Future[None] | None = None
         # One after the other, or a keep-alive could stand before the headers.
@@ -178,25 +180,29 @@ class _Answer:
 
     def watch(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         """Cancel the call if its client leaves, and let a client that waits hear that we are here."""
+        self._loop = task.get_loop()
 
         def begin() -> None:
             self._watching = asyncio.ensure_future(self._wait_until_left(receive, task))
             self._keep_alive(KEEP_ALIVE_SECONDS - WATCH_SECONDS)
 
-        self._timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, begin)
+        self._moment = _TIMER.add(self._loop, WATCH_SECONDS, begin)
 
     async def _wait_until_left(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         while (await receive())["type"] != "http.disconnect":
-            pass
+            self._moment = None
         self.is_left = True
         task.cancel()
 
     def _keep_alive(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._ping)
+        self._moment = _TIMER.add(self._loop, seconds, self._ping)
 
     def end(self) -> None:
         """Nothing more is sent, and nobody is waited for."""
-        for going_on in (self._timer, self._watching, self._pinging):
+        if self._moment is not None:
+            _TIMER.drop(self._moment)
+            self._moment = None
+        for going_on in (self._watching, self._pinging):
             if going_on is not None:
                 going_on.cancel()
 

@@ -16,7 +16,7 @@ from gateway.upstream.credentials import Credentials, Endpoint, Static
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.dialect import Route
 from gateway.upstream.sse import read_frames
-from gateway.upstream.wire.request import parts_of, request_of
+from gateway.upstream.wire.request import close, parts_of, request_of
 from gateway.upstream.wire.transport import pooled_client
 
 TOO_LARGE: Final = "The platform's answer is too large."
@@ -131,7 +131,8 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
                 raise GatewayError("upstream_error", TOO_LARGE)
             parts.append(part)
     finally:
-        await response.aclose()
+        # Not by the response, which goes through a context of httpx's.
+        await close(response)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

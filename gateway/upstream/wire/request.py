@@ -158,6 +158,12 @@ def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
     return aiter(response.stream) if packed in {"", "identity"} else _unpack(response.stream, packed)
 
 
+async def close(response: httpx.Response) -> None:
+    """Leave the rest of an answer unread."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    await response.stream.aclose()
+
+
 async def _unpack(stream: httpx.AsyncByteStream, packed: str) -> AsyncIterator[bytes]:
     """In small parts: a few bytes may hold a thousand times as many, and who reads them counts.
 
