@@ -50,7 +50,6 @@ _PROGRESS: Final = (
     b'"params":{"progressToken":%b,"progress":%d,"message":%b}}\r\n\r\n'
 )
 _PING: Final = b": ping\r\n\r\n"
-_TIMER: Final = SharedTimer()
 _JSON_HEADERS: Final = [(b"content-type", b"application/json")]
 _EVENT_HEADERS: Final = [
     (b"content-type", b"text/event-stream"),
@@ -80,6 +79,7 @@ class Direct:
 
     def __init__(self, app: ASGIApp, tools: Mapping[str, SurfaceTool], server_info: JsonObject) -> None:
         self._app, self._tools, self._server_info = app, tools, server_info
+        self._timer = SharedTimer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _plain_headers(scope["headers"]) if scope["method"] == "POST" else None
@@ -124,7 +124,7 @@ class Direct:
         return None if client is None else ToolCall(id_, tool, arguments, meta, client)
 
     async def _answer(self, call: ToolCall, wire: Wire, http: HttpRequest, receive: Receive, send: Send) -> None:
-        answer = _Answer(call, wire, http, send)
+        answer = _Answer(call, wire, http, send, self._timer)
         INCOMING.set(answer)
         task = asyncio.current_task()
         assert task is not None
@@ -146,11 +146,12 @@ class _Answer:
 
     input_responses: InputResponses | None = None
 
-    def __init__(self, call: ToolCall, wire: Wire, http: HttpRequest, send: Send) -> None:
+    def __init__(self, call: ToolCall, wire: Wire, http: HttpRequest, send: Send, timer: SharedTimer) -> None:
         self.http, self.meta, self.revision = http, call.meta, wire.revision
         self.client_name, self.capabilities = call.client
         self._id, self._token, self._send = call.id, call.meta.get(PROGRESS_TOKEN), send
         self._is_document, self._is_begun, self.is_left = wire.is_modern, False, False
+        self._timer = timer
         self._moment: Moment | None = None
         self._watching: asyncio.Future[None] | None = None
         self._pinging: asyncio.Future[None] | None = None
@@ -186,7 +187,7 @@ class _Answer:
             self._watching = asyncio.ensure_future(self._wait_until_left(receive, task))
             self._keep_alive(KEEP_ALIVE_SECONDS - WATCH_SECONDS)
 
-        self._moment = _TIMER.add(self._loop, WATCH_SECONDS, begin)
+        self._moment = self._timer.add(self._loop, WATCH_SECONDS, begin)
 
     async def _wait_until_left(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -195,12 +196,12 @@ class _Answer:
         task.cancel()
 
     def _keep_alive(self, seconds: float) -> None:
-        self._moment = _TIMER.add(self._loop, seconds, self._ping)
+        self._moment = self._timer.add(self._loop, seconds, self._ping)
 
     def end(self) -> None:
         """Nothing more is sent, and nobody is waited for."""
         if self._moment is not None:
-            _TIMER.drop(self._moment)
+            self._timer.drop(self._moment)
             self._moment = None
         for going_on in (self._watching, self._pinging):
             if going_on is not None:

@@ -26,7 +26,8 @@ class Moment:
 class SharedTimer:
     """Calls back at each moment that was not dropped before.
 
-    A timer of the loop for each takes several times as long. This one is set anew only for a moment that comes sooner.
+    A timer of the loop for each takes longer. This one is set anew only for a moment that comes sooner. It is for one
+    loop at a time.
     """
 
     def __init__(self) -> None:
