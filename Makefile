@@ -27,7 +27,7 @@ INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check -c constr
 FAILED = { echo "The installation failed; what pip says above tells why. Run make again once it is fixed." >&2; exit 1; }
 TIERED = $(PYTEST) -n $(WORKERS) --dist worksteal --ignore=$(PEERS)
 
-.PHONY: help run release set-up-peers quick test test-all test-peers test-twice test-frameworks nightly coverage check format bench proof clean
+.PHONY: help run release set-up-peers quick test test-all test-peers test-twice test-off test-frameworks nightly coverage check format bench proof clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ test-twice: set-up-peers ## make test and the conformance suite, with each call 
 	@TIER=test TWICE=1 $(TIERED) $(ARGS)
 	@TWICE=1 $(PYTEST) $(PEERS)/test_conformance.py
 
+test-off: $(STAMP) ## make test, with each call of a gateway answered by FastMCP (BRAINS_DIRECT=off)
+	@TIER=test DIRECT=off $(TIERED) $(ARGS)
+
 set-up-peers: $(STAMP) $(PEERS)/node_modules/.installed .frameworks/openai_agents/.installed .rollout/.installed ## Install what test-peers needs
 
 test-peers: set-up-peers ## Test with clients of other makes; needs Node 20 and npm
@@ -59,6 +62,7 @@ test-frameworks: $(STAMP) $(INSTALLED_FRAMEWORKS) ## Test with twelve agent fram
 nightly: $(STAMP) $(INSTALLED_FRAMEWORKS) .rollout/.installed ## Everything, with every case and larger sizes: an hour or two; needs what test-peers needs
 	@TIER=nightly $(TIERED) $(ARGS)
 	@TIER=nightly $(PYTEST) $(PEERS) $(ARGS)
+	@TIER=test DIRECT=off $(TIERED) $(ARGS)
 	@# The results go to other files, so that tests/faults/PROOF.md and tests/broken/PLANTED.md stay as they are.
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.faults.proof --output $(VENV)/PROOF.md
 	@env -u BRAINS_INGEST_ROOTS $(BIN)/python -m tests.broken.planted --output $(VENV)/PLANTED.md

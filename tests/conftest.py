@@ -36,10 +36,12 @@ os.environ["SSL_CERT_FILE"] = NOBODY
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the person who runs the tests reaches them."""
+    """No setting of the person who runs the tests reaches them; with DIRECT=off, every call goes by FastMCP."""
     for name in list(os.environ):
         if name.startswith(("BRAINS_", "JB_", "JBMCP_")):
             monkeypatch.delenv(name)
+    if os.environ.get("DIRECT") == "off":
+        monkeypatch.setenv("BRAINS_DIRECT", "off")
 
 
 @pytest.fixture(autouse=True, scope="session")

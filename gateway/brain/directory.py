@@ -284,22 +284,24 @@ def _brains_named(answer: JsonObject) -> set[str]:
     named: set[str] = set()
     held: list[JsonValue] = [answer]
     # This looks at every value of every answer, so it compares exact types, which is enough for values from JSON.
-    while held:
-        part = held.pop()
+    for part in held:
         if type(part) is list:
             held += [inner for inner in part if type(inner) is dict or type(inner) is list]
             continue
         for key, value in part.items():
             kind = type(value)
-            if kind is not dict and kind is not list:
+            # Most are texts.
+            if kind is str:
                 if key in _BRAIN_KEYS and value:
-                    named.add(str(value))
-                continue
-            if key in _BRAIN_KEYS:
-                refs = [value.get("id"), value.get("slug")] if kind is dict else [value]
-                named.update([str(ref) for ref in refs if ref])
-            if key not in _NOT_THE_PLATFORMS:
-                held.append(value)
+                    named.add(value)
+            elif kind is dict or kind is list:
+                if key in _BRAIN_KEYS:
+                    refs = [value.get("id"), value.get("slug")] if kind is dict else [value]
+                    named.update([str(ref) for ref in refs if ref])
+                if key not in _NOT_THE_PLATFORMS:
+                    held.append(value)
+            elif key in _BRAIN_KEYS and value:
+                named.add(str(value))
     return named
 
 

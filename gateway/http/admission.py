@@ -12,6 +12,7 @@ from gateway.http.auth.access import http_answer, without_id
 from gateway.http.json_shape import BadShape, JsonShape, check_whole
 from gateway.operations.caller import LOCAL
 from gateway.operations.errors import GatewayError
+from gateway.operations.shared_timer import SharedTimer
 
 # A body up to this size is always let in: how many may be under way at once is limited by calls.
 SMALL: Final = 64 * 1024
@@ -49,6 +50,7 @@ class Admission:
         self._app, self.is_json = app, is_json
         self._room, self._largest = max(room, largest), largest
         self.pace = pace or Pace()
+        self.timer = SharedTimer()
         self.held = 0
         self._by_caller: defaultdict[str, int] = defaultdict(int)
 
@@ -103,7 +105,7 @@ class _Body:
         until = min(end, now() + pace.pause)
         while not self.is_whole:
             try:
-                async with asyncio.timeout_at(until):
+                with self._admission.timer.limit(until - now()):
                     message = await receive()
             except TimeoutError:
                 raise _too_slow() from None

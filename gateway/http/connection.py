@@ -23,8 +23,52 @@ _NOT_HTTP: Final = (400, "This is not a request of HTTP/1.1 that can be read. Se
 _TOO_SLOW: Final = (408, "The head of the request did not come in time. Send it again.")
 
 
+_HEAD: Final = b"HTTP/1.1 "
+_CONTINUE: Final = b"HTTP/1.1 100 "
+
+
 class _HeadTooLarge(Exception):
     """Raised into the parser, which reads no further."""
+
+
+class OneWrite:
+    """A transport that sends the head of an answer and the beginning of its body in one write.
+
+    uvicorn writes them one after the other, and each write is a packet that wakes the client up.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._head = b""
+        self._flushing: asyncio.Handle | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, said: bytes) -> None:
+        if self._head:
+            said = self._take_head() + said
+        elif said.startswith(_HEAD) and not said.startswith(_CONTINUE):
+            self._head = said
+            # If no body follows at once, the head does not wait for it.
+            self._flushing = self._loop.call_soon(self._flush)
+            return
+        self._transport.write(said)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            self._transport.write(self._take_head())
+
+    def _take_head(self) -> bytes:
+        head, self._head = self._head, b""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        return head
 
 
 class Connection(HttpToolsProtocol):
@@ -49,6 +93,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self.transport = OneWrite(transport, self.loop)  # type: ignore[assignment]  # as far as uvicorn uses one
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:

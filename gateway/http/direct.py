@@ -28,6 +28,7 @@ from gateway.mcp.request import (
 from gateway.mcp.run import SurfaceTool
 from gateway.mcp.sdk import Client, Server, Wire, client_of, server_info_of, wire_of
 from gateway.operations.json_text import write_json
+from gateway.operations.shared_timer import Moment, SharedTimer
 from gateway.operations.table import JsonObject
 
 # How often a client gets a keep-alive while its call has nothing to send yet.
@@ -78,6 +79,7 @@ class Direct:
 
     def __init__(self, app: ASGIApp, tools: Mapping[str, SurfaceTool], server_info: JsonObject) -> None:
         self._app, self._tools, self._server_info = app, tools, server_info
+        self._timer = SharedTimer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _plain_headers(scope["headers"]) if scope["method"] == "POST" else None
@@ -122,7 +124,7 @@ class Direct:
         return None if client is None else ToolCall(id_, tool, arguments, meta, client)
 
     async def _answer(self, call: ToolCall, wire: Wire, http: HttpRequest, receive: Receive, send: Send) -> None:
-        answer = _Answer(call, wire, http, send)
+        answer = _Answer(call, wire, http, send, self._timer)
         INCOMING.set(answer)
         task = asyncio.current_task()
         assert task is not None
@@ -144,12 +146,13 @@ class _Answer:
 
     input_responses: InputResponses | None = None
 
-    def __init__(self, call: ToolCall, wire: Wire, http: HttpRequest, send: Send) -> None:
+    def __init__(self, call: ToolCall, wire: Wire, http: HttpRequest, send: Send, timer: SharedTimer) -> None:
         self.http, self.meta, self.revision = http, call.meta, wire.revision
         self.client_name, self.capabilities = call.client
         self._id, self._token, self._send = call.id, call.meta.get(PROGRESS_TOKEN), send
         self._is_document, self._is_begun, self.is_left = wire.is_modern, False, False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = timer
+        self._moment: Moment | None = None
         self._watching: asyncio.Future[None] | None = None
         self._pinging: asyncio.Future[None] | None = None
         # One after the other, or a keep-alive could stand before the headers.
@@ -178,25 +181,29 @@ class _Answer:
 
     def watch(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         """Cancel the call if its client leaves, and send keep-alives to a client that waits."""
+        self._loop = task.get_loop()
 
         def begin() -> None:
             self._watching = asyncio.ensure_future(self._wait_until_left(receive, task))
             self._keep_alive(KEEP_ALIVE_SECONDS - WATCH_SECONDS)
 
-        self._timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, begin)
+        self._moment = self._timer.add(self._loop, WATCH_SECONDS, begin)
 
     async def _wait_until_left(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         while (await receive())["type"] != "http.disconnect":
-            pass
+            self._moment = None
         self.is_left = True
         task.cancel()
 
     def _keep_alive(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._ping)
+        self._moment = self._timer.add(self._loop, seconds, self._ping)
 
     def end(self) -> None:
         """End the watch: send nothing more, and wait for nothing."""
-        for going_on in (self._timer, self._watching, self._pinging):
+        if self._moment is not None:
+            self._timer.drop(self._moment)
+            self._moment = None
+        for going_on in (self._watching, self._pinging):
             if going_on is not None:
                 going_on.cancel()
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 FULL_LENGTH: Final = 20_000
@@ -44,6 +45,14 @@ def line(text: object) -> str:
     return " ".join(visible(text).split())
 
 
+def lines(texts: Sequence[object]) -> list[str]:
+    """Each on a line: what is plain of all of them is found out at once."""
+    # Next to such a mark, a space at either end of a text makes two spaces.
+    if all(texts) and {str}.issuperset(map(type, texts)) and _is_plain_line(f"| {' | '.join(texts)} |"):  # type: ignore[arg-type]
+        return list(texts)  # type: ignore[arg-type]
+    return [line(text) for text in texts]
+
+
 def _is_plain_line(text: str) -> bool:
     return text.isascii() and "  " not in text and len(text.encode().translate(None, _NOT_ON_A_LINE)) == len(text)
 
@@ -56,10 +65,8 @@ def head(*parts: object) -> str:
 def heads(rows: Sequence[Sequence[object]]) -> list[str]:
     """The same for several texts, with one quick check for all of them."""
     parts = [part for row in rows for part in row]
-    # A part that begins or ends with a space has two spaces beside its `|` then, so it is not plain.
-    if all(parts) and {str}.issuperset(map(type, parts)) and _is_plain_line(f"| {' | '.join(parts)} |"):  # type: ignore[arg-type]
-        return [" · ".join(row) for row in rows]  # type: ignore[arg-type]
-    return [" · ".join([said for part in row if (said := line(part))]) for row in rows]
+    said = iter(lines(parts))
+    return [" · ".join([part for part in islice(said, len(row)) if part]) for row in rows]
 
 
 def full_text(texts: Sequence[tuple[str, str]]) -> str:

@@ -253,4 +253,7 @@ async def foresee(chain: Chain, args: Args, context: StepContext) -> tuple[Step 
 
 
 async def _missing(step: Step, context: StepContext) -> list[Op]:
-    return [op for op in step.ops if not await context.has(op)]
+    missing = [] if await context.has(step.via) else [step.via]
+    if step.also:
+        missing += [op for op in step.also if not await context.has(op)]
+    return missing

@@ -16,7 +16,7 @@ from gateway.upstream.credentials import Credentials, Endpoint, Static
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.dialect import Route
 from gateway.upstream.sse import read_frames
-from gateway.upstream.wire.request import parts_of, request_of
+from gateway.upstream.wire.request import close, parts_of, request_of
 from gateway.upstream.wire.transport import pooled_client
 
 TOO_LARGE: Final = "The platform's answer is too large."
@@ -72,8 +72,9 @@ class Exchange:
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         is_stream = op.effect is Effect.ANSWER
-        # A stream may be silent for this long; the reader sets the limits for its frames.
-        seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else self._deadlines.of(op)
+        # A stream may be silent for this long; the reader sets the limits for its frames. Everything else has one
+        # deadline for all attempts, and a second one for each part would never end first.
+        seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else None
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
         if body.headers:
             headers.update(body.headers)
@@ -130,7 +131,8 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
                 raise GatewayError("upstream_error", TOO_LARGE)
             parts.append(part)
     finally:
-        await response.aclose()
+        # Not by the response, which goes through a context of httpx's.
+        await close(response)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

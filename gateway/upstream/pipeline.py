@@ -22,6 +22,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import Absent, Doubt, GatewayError, StreamBroken, Unsure
 from gateway.operations.json_text import TooLarge, parse_json, parse_list
 from gateway.operations.observer import Observer
+from gateway.operations.shared_timer import SharedTimer
 from gateway.operations.table import Args, Effect, JsonObject, JsonValue, Kind, Op
 from gateway.operations.wait_timer import WaitTimer
 from gateway.upstream.breaker import Breaker
@@ -86,6 +87,7 @@ class Upstream:
         self._exchange = way(endpoint, self._deadlines, credentials, http)
         self._detector = Detector(dialects, self._probe, clock=clock, observer=self._observer)
         self._budget = Budget(clock)
+        self._timer = SharedTimer()
         self._breakers = {kind: Breaker(kind.value, clock, shared=shared, observer=self._observer) for kind in Kind}
 
     def state(self) -> JsonObject:
@@ -209,7 +211,7 @@ class Upstream:
 
         self._budget.count_sent(caller)
         try:
-            async with asyncio.timeout(seconds):
+            with self._timer.limit(seconds):
                 return await repeat(once, op, seconds=seconds, may_repeat=lambda: self._may_repeat(op, caller))
         except TurnedAway as last:
             return last.heard

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gateway.mcp.shown import head, heads, line, visible
+from gateway.mcp.shown import head, heads, line, lines, visible
 from gateway.operations.table import JsonObject
 
 _HITS_SHOWN = 5
@@ -22,12 +22,23 @@ def score(value: object) -> str:
 def hits(found: list[JsonObject]) -> str:
     if not found:
         return "Nothing found."
+    first = found[:_HITS_SHOWN]
+    paths, beginnings = lines([hit.get("path") for hit in first]), _beginnings([hit.get("content") for hit in first])
     shown = [
-        f"#{n} score={score(hit.get('score'))} {line(hit.get('path'))}\n{_beginning(hit.get('content'))}"
-        for n, hit in enumerate(found[:_HITS_SHOWN], start=1)
+        f"#{n} score={score(hit.get('score'))} {path}\n{beginning}"
+        for n, (hit, path, beginning) in enumerate(zip(first, paths, beginnings, strict=True), start=1)
     ]
     rest = len(found) - _HITS_SHOWN
     return "\n\n".join(shown) + (f"\n\n({rest} more in the structured result)" if rest > 0 else "")
+
+
+def _beginnings(contents: list[object]) -> list[str]:
+    """How each begins; what is plain of all of them is found out at once."""
+    texts = [str(content or "")[:_HIT_LENGTH] for content in contents]
+    whole = "".join(texts)
+    if whole.isascii() and visible(whole) is whole:
+        return texts
+    return [_beginning(content) for content in contents]
 
 
 def _beginning(content: object) -> str:

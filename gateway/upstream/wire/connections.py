@@ -9,10 +9,10 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -21,7 +21,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
 
-from gateway.upstream.wire.request import AS_TEXT, headers_of
+from gateway.upstream.wire.failures import FAILURES, failure_of
+from gateway.upstream.wire.request import AS_SENT, head_of, headers_of
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -37,6 +38,8 @@ _PART_BYTES: Final = 64 * 1024
 # One header may be as long as before, and there may be far more of them than any platform sends.
 _HEADER_BYTES: Final = 32 * 1024
 _HEADERS: Final = 256
+# The platform changes to another protocol, which nobody asked for.
+_SWITCHING: Final = 101
 _NEVER: Final = float("inf")
 _NO_MEDIA_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
 
@@ -47,6 +50,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._connections: _Connections | None = None
+        # The one that requests go to, as aiohttp wants it.
+        self._origins: dict[str, _Request] = {}
         self._open: set[_Body] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -57,9 +62,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         except BaseException:
             self._places.release()
             raise
-        body = _Body(answer, self._left)
+        body = _Body(answer.content, answer.end, self._left)
         self._open.add(body)
-        return httpx.Response(answer.status, headers=headers_of(answer.raw_headers), stream=body)
+        return httpx.Response(answer.status, headers=headers_of(answer.headers), stream=body)
 
     async def aclose(self) -> None:
         # aiohttp alone would let readers of a body wait for ever.
@@ -82,44 +87,39 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._open.discard(body)
         self._places.release()
 
-    async def _send(self, request: httpx.Request, timeouts: dict[str, float | None]) -> aiohttp.ClientResponse:
+    async def _send(self, request: httpx.Request, timeouts: dict[str, float | None]) -> "_Answer":
         """The answer to a request, its body still to come."""
-        if self._connections is None:
-            self._connections = _connections()
+        origin, head = request.extensions.get(AS_SENT) or (_origin_of(request), None)
         try:
             if (whole := _small(request)) is not None:
-                return await self._exchange(request, whole or None, timeouts)
+                head = head or _head_of(request)
+                return await self._exchange(origin, partial(_write, head + whole), timeouts, request.method)
             async with asyncio.timeout(None) as clock:
-                return await self._exchange(request, _parts(request, clock, timeouts.get("write")), timeouts)
+                body = _parts(request, clock, timeouts.get("write"))
+                return await self._exchange(origin, partial(_write_in_parts, request, body), timeouts, request.method)
         except TimeoutError:
             # Errors of aiohttp were already turned into errors of httpx below.
             raise httpx.WriteTimeout("the platform stopped reading") from None
-        except _FAILURES as error:
-            raise _failure(error) from error
+        except FAILURES as error:
+            raise failure_of(error) from error
 
     async def _exchange(
-        self, request: httpx.Request, body: bytes | AsyncIterator[bytes] | None, timeouts: dict[str, float | None]
-    ) -> aiohttp.ClientResponse:
+        self,
+        origin: str,
+        write: "Callable[[Connection, ResponseHandler], Awaitable[_Answer]]",
+        timeouts: dict[str, float | None],
+        method: str,
+    ) -> "_Answer":
         """Does for one request what aiohttp's session does, without the parts that we would have to switch off."""
-        connections = self._connections
-        assert connections is not None
-        address, headers = request.extensions.get(AS_TEXT) or _as_text(request)
-        sending = _Request(
-            request.method,
-            URL(address, encoded=True),
-            headers=headers,
-            data=body,
-            loop=asyncio.get_running_loop(),
-            ssl=_tls() if request.url.scheme == "https" else True,
-        )
         try:
-            connection = await connections.connect(sending, [], _timeout(timeouts.get("connect")))
+            connection = await self._connect(origin, timeouts.get("connect"))
         except TimeoutError:
             raise httpx.ConnectTimeout("no connection in time") from None
         try:
-            assert connection.protocol is not None
-            connection.protocol.set_response_params(
-                skip_payload=request.method == "HEAD",
+            protocol = connection.protocol
+            assert protocol is not None
+            protocol.set_response_params(
+                skip_payload=method == "HEAD",
                 read_until_eof=True,
                 auto_decompress=False,
                 read_timeout=timeouts.get("read"),
@@ -127,18 +127,69 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 max_field_size=_HEADER_BYTES,
                 max_headers=_HEADERS,
             )
-            answer = await sending.send(connection)
-            try:
-                return await answer.start(connection)
-            except BaseException:
-                answer.close()
-                raise
+            return await write(connection, protocol)
         except aiohttp.ServerTimeoutError as error:
             connection.close()
-            raise _failure(error) from error
+            raise failure_of(error) from error
         except BaseException:
             connection.close()
             raise
+
+    async def _connect(self, origin: str, seconds: float | None) -> "Connection":
+        if self._connections is None:
+            self._connections = _connections()
+        if (there := self._origins.get(origin)) is None:
+            there = _request("GET", origin, (), None)
+            self._origins.clear()
+            self._origins[origin] = there
+        return await self._connections.connect(there, [], _timeout(seconds))
+
+
+class _Answer(NamedTuple):
+    """An answer whose body is still to come, and what ends it before that."""
+
+    status: int
+    headers: Iterable[tuple[bytes, bytes]]
+    content: aiohttp.StreamReader
+    end: Callable[[], None]
+
+
+async def _write(said: bytes, connection: "Connection", protocol: "ResponseHandler") -> _Answer:
+    """A whole request in one write: what aiohttp has for that takes several times as long."""
+    if protocol.transport is None:
+        raise aiohttp.ClientConnectionResetError("the connection is closed")
+    protocol.transport.write(said)
+    protocol.start_timeout()
+    while True:
+        message, content = await protocol.read()
+        # Before the answer there may be others, which only say that it will come.
+        if not 100 <= message.code < 200 or message.code == _SWITCHING:
+            break
+    # With its last byte, the connection is there for others.
+    content.on_eof(connection.release)
+    return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
+
+
+def _end(connection: "Connection", content: aiohttp.StreamReader) -> None:
+    if not content.is_eof() and content.exception() is None:
+        # Somebody may still wait for more of it.
+        content.set_exception(aiohttp.ClientConnectionError("the connection was closed"))
+    connection.close()
+
+
+async def _write_in_parts(
+    request: httpx.Request, body: AsyncIterator[bytes], connection: "Connection", _protocol: "ResponseHandler"
+) -> _Answer:
+    # aiohttp says itself that it sends in chunks.
+    sent = [one for one in _text(request.headers.raw) if one[0].lower() != "transfer-encoding"]
+    address = _origin_of(request) + request.url.raw_path.decode("ascii")
+    answer = await _request(request.method, address, sent, body).send(connection)
+    try:
+        await answer.start(connection)
+    except BaseException:
+        answer.close()
+        raise
+    return _Answer(answer.status, answer.raw_headers, answer.content, answer.close)
 
 
 class _Request(aiohttp.ClientRequest):
@@ -154,30 +205,29 @@ class _Request(aiohttp.ClientRequest):
 class _Body(httpx.AsyncByteStream):
     """The body of an answer, part by part."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, left: Callable[["_Body"], None]) -> None:
-        self._answer = answer
+    def __init__(self, content: aiohttp.StreamReader, end: Callable[[], None], left: Callable[["_Body"], None]) -> None:
+        self._content, self._end = content, end
         self._left: Callable[[_Body], None] | None = left
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        content = self._answer.content
+        content = self._content
         try:
             while parts := _in_parts(await content.readany()):
                 # Taken out of the buffer, so that nothing stays in memory while we wait for the next parts.
                 while parts:
                     yield parts.pop()
-        except _FAILURES as error:
+        except FAILURES as error:
             # Bytes that came before are still to be read. Perhaps they are the whole body.
             content.set_exception(None)  # type: ignore[arg-type]
             if rest := content.read_nowait():
                 yield rest
-            raise _failure(error) from error
+            raise failure_of(error) from error
 
     async def aclose(self) -> None:
         if self._left is None:
             return
         left, self._left = self._left, None
-        if not self._answer.closed:
-            self._answer.close()
+        self._end()
         left(self)
 
 
@@ -276,13 +326,31 @@ def _timeout(connect: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=connect, ceil_threshold=_NEVER)
 
 
-def _as_text(request: httpx.Request) -> tuple[str, list[tuple[str, str]]]:
-    """The address letter for letter, without the parts from which aiohttp would make a header; and the headers."""
-    url = request.url
-    headers = [(name.decode("ascii"), value.decode("ascii")) for name, value in request.headers.raw]
-    # aiohttp says itself that it sends in chunks.
-    sent = [(name, value) for name, value in headers if name.lower() != "transfer-encoding"]
-    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii')}", sent
+def _request(
+    method: str, address: str, headers: Iterable[tuple[str, str]], body: AsyncIterator[bytes] | None
+) -> _Request:
+    """A request of aiohttp. One without headers and body only says where to connect."""
+    return _Request(
+        method,
+        URL(address, encoded=True),
+        headers=headers,
+        data=body,
+        loop=asyncio.get_running_loop(),
+        ssl=_tls() if address.startswith("https:") else True,
+    )
+
+
+def _origin_of(request: httpx.Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+
+
+def _head_of(request: httpx.Request) -> bytes:
+    host, *own = _text(request.headers.raw)
+    return head_of(request.method, request.url.raw_path.decode("ascii"), ": ".join(host), own)
+
+
+def _text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    return [(name.decode("ascii"), value.decode("ascii")) for name, value in headers]
 
 
 def _small(request: httpx.Request) -> bytes | None:
@@ -307,27 +375,3 @@ def _set(clock: asyncio.Timeout, seconds: float | None) -> None:
     # The timeout has ended already if the answer came before the end of the request.
     with suppress(RuntimeError):
         clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
-
-
-_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
-# The first that fits is used. Only with the first two, the request was not sent.
-_KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
-    (aiohttp.ClientConnectorError, httpx.ConnectError),
-    (aiohttp.InvalidURL, httpx.ConnectError),
-    (aiohttp.ServerTimeoutError, httpx.ReadTimeout),
-    (aiohttp.ServerDisconnectedError, httpx.RemoteProtocolError),
-    (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
-    (aiohttp.ClientPayloadError, httpx.RemoteProtocolError),
-    (aiohttp.ClientConnectionResetError, httpx.WriteError),
-    (OSError, httpx.ReadError),
-    (aiohttp.ClientError, httpx.ReadError),
-    (RuntimeError, httpx.ReadError),
-    (ValueError, httpx.LocalProtocolError),
-)
-
-
-def _failure(error: Exception) -> httpx.TransportError:
-    kind = next(kind for cause, kind in _KINDS if isinstance(error, cause))
-    # The messages of aiohttp contain the URL, and text that the platform sent.
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return kind((cause.strerror if isinstance(cause, OSError) else None) or type(error).__name__)

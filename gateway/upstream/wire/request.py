@@ -4,7 +4,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import cache, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote_plus
 
 import httpx
@@ -21,8 +21,8 @@ _COMMON: Final = tuple(
 _COMMON_OF_STREAMS: Final = tuple(
     (name, {"accept": "text/event-stream", "accept-encoding": "identity"}.get(name, value)) for name, value in _COMMON
 )
-# Under this key the transport finds address and headers as text, so that it need not take the request apart again.
-AS_TEXT: Final = "as_text"
+# Under this key the transport finds the origin and the head as it is sent, so that it need not make them again.
+AS_SENT: Final = "as_sent"
 _FORMATS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _PART_BYTES: Final = 64 * 1024
 
@@ -34,37 +34,48 @@ def request_of(
     body: Body,
     headers: Mapping[str, str],
     *,
-    seconds: float,
+    seconds: float | None,
     connect: float,
     streams: bool = False,
 ) -> httpx.Request:
-    """A request, with the time that it may wait for a connection and for each part."""
+    """A request, with the time that it may wait for a connection and for each part; None is for ever."""
     origin, base = _origin(root)
     target = f"{base}{path}?{_query(body.params)}" if body.params else base + path
     url = _url(root, *target.partition("?")[::2])
     timeouts = _timeouts(seconds, connect)
     own = [*headers.items()]
-    common, common_raw = _common(origin, streams)
+    common = _common(origin, streams)
     if (upload := body.upload) is not None:
         files = {"file": (upload.name, upload.body, upload.content_type)}
         # httpx takes the host from the URL.
-        return httpx.Request(method, url, files=files, headers=[*common[1:], *own], extensions={"timeout": timeouts})
+        more = {"timeout": timeouts}
+        return httpx.Request(method, url, files=files, headers=[*common.headers[1:], *own], extensions=more)
     content, media_type = _content(body)
     if media_type is not None:
         own.append(("content-type", media_type))
     if content or method != "GET":
         own.append(("content-length", str(len(content))))
-    raw = httpx.Headers()
-    raw._list = [*common_raw, *_raw(own)]
-    request = httpx.Request(
-        method,
-        url,
-        headers=raw,
-        stream=httpx.ByteStream(content),
-        extensions={"timeout": timeouts, AS_TEXT: (origin + target, [*common, *own])},
-    )
-    request.read()
+    sent = origin, head_of(method, target, common.text, own)
+    # Its own `__init__` looks at everything once more, and copies most of it.
+    request = httpx.Request.__new__(httpx.Request)
+    request.method, request.url, request.headers = method, url, httpx.Headers()
+    request.headers._list = [*common.raw, *_raw(own)]
+    request.extensions = {"timeout": timeouts, AS_SENT: sent}
+    request.stream, request._content = httpx.ByteStream(content), content
     return request
+
+
+def head_of(method: str, target: str, common: str, own: Iterable[tuple[str, str]]) -> bytes:
+    """A request up to its body, as it is sent. The `common` headers are lines already.
+
+    Raises:
+        httpx.LocalProtocolError: a header would begin another line.
+    """
+    lines = [f"{name}: {value}" for name, value in own]
+    said = "".join(lines)
+    if "\n" in said or "\r" in said or "\0" in said:
+        raise httpx.LocalProtocolError("a header would begin another line")
+    return "\r\n".join([f"{method} {target} HTTP/1.1", common, *lines, "", ""]).encode("ascii")
 
 
 def _query(params: Mapping[str, str | list[str]]) -> str:
@@ -86,11 +97,18 @@ def _raw(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes, bytes]]
     return [((raw := name.encode("ascii")), raw.lower(), value.encode("ascii")) for name, value in headers]
 
 
+class _Common(NamedTuple):
+    """What every request to a platform says first, the host before all: by itself, as httpx keeps it, and as lines."""
+
+    headers: list[tuple[str, str]]
+    raw: list[tuple[bytes, bytes, bytes]]
+    text: str
+
+
 @lru_cache(maxsize=32)
-def _common(origin: str, streams: bool) -> tuple[list[tuple[str, str]], list[tuple[bytes, bytes, bytes]]]:
-    """What every request to a platform says first, the host before all, as text and as httpx keeps it."""
+def _common(origin: str, streams: bool) -> _Common:
     common = [("host", origin.partition("://")[2]), *(_COMMON_OF_STREAMS if streams else _COMMON)]
-    return common, _raw(common)
+    return _Common(common, _raw(common), "\r\n".join([f"{name}: {value}" for name, value in common]))
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> httpx.Headers:
@@ -129,7 +147,7 @@ def _parse_url(root: str) -> httpx.URL:
 
 
 @cache
-def _timeouts(seconds: float, connect: float) -> dict[str, float | None]:
+def _timeouts(seconds: float | None, connect: float) -> dict[str, float | None]:
     return httpx.Timeout(seconds, connect=connect, pool=connect).as_dict()
 
 
@@ -138,6 +156,12 @@ def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     packed = response.headers.get("content-encoding", "").strip().lower()
     return aiter(response.stream) if packed in {"", "identity"} else _unpack(response.stream, packed)
+
+
+async def close(response: httpx.Response) -> None:
+    """Leave the rest of an answer unread."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    await response.stream.aclose()
 
 
 async def _unpack(stream: httpx.AsyncByteStream, packed: str) -> AsyncIterator[bytes]:

@@ -1,5 +1,6 @@
 """The head of a request, before anybody knows who calls: how large, how long it may take, and what is no part of it."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.connection import Connection
+from gateway.http.connection import Connection, OneWrite
 from tests.served import listening
 
 KIB = 1024
@@ -167,3 +168,57 @@ def test_a_trailer_is_no_header(address: tuple[str, int]) -> None:
 
 def test_trailers_are_bounded_too(address: tuple[str, int]) -> None:
     assert answer(address, chunked(*[b"a: " + b"x" * KIB] * 66)) == b""
+
+
+class Written:
+    """A transport that notes what is written to it."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self.is_closed = False
+
+    def write(self, said: bytes) -> None:
+        self.said.append(said)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+HEAD, PART = b"HTTP/1.1 200 OK\r\n\r\n", b"part"
+
+
+@pytest.fixture
+async def one_write() -> tuple[OneWrite, Written]:
+    written = Written()
+    return OneWrite(written, asyncio.get_running_loop()), written  # type: ignore[arg-type]  # as far as it is used
+
+
+async def test_a_head_leaves_with_the_first_part_of_its_body(one_write: tuple[OneWrite, Written]) -> None:
+    transport, written = one_write
+    for said in (HEAD, PART, PART):
+        transport.write(said)
+    await asyncio.sleep(0)
+    assert written.said == [HEAD + PART, PART]
+
+
+async def test_a_head_does_not_wait_for_a_body_that_comes_later(one_write: tuple[OneWrite, Written]) -> None:
+    transport, written = one_write
+    transport.write(HEAD)
+    # One turn of the loop.
+    await asyncio.sleep(0)
+    assert written.said == [HEAD]
+    transport.write(PART)
+    assert written.said == [HEAD, PART]
+
+
+async def test_a_connection_that_closes_has_sent_the_head(one_write: tuple[OneWrite, Written]) -> None:
+    transport, written = one_write
+    transport.write(HEAD)
+    transport.close()
+    assert (written.said, written.is_closed) == ([HEAD], True)
+
+
+async def test_a_client_is_told_at_once_to_go_on(one_write: tuple[OneWrite, Written]) -> None:
+    transport, written = one_write
+    transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    assert written.said == [b"HTTP/1.1 100 Continue\r\n\r\n"]

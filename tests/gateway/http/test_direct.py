@@ -1,6 +1,7 @@
 """The direct path and FastMCP's: nobody can tell from an answer which one it came by."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -463,3 +464,18 @@ async def test_a_call_is_cancelled_from_outside_as_any_other(monkeypatch: pytest
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await answer
+
+
+async def test_a_call_leaves_nothing_that_only_the_collector_finds() -> None:
+    body, headers = request(MODERN)
+    async with started(is_direct=True) as app:
+        sent = [*headers.items()], json.dumps(body).encode()
+        await exchange(app, *sent)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                await asyncio.ensure_future(exchange(app, *sent))
+            assert gc.collect() == 0
+        finally:
+            gc.enable()

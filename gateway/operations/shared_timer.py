@@ -1,0 +1,105 @@
+"""One timer of the event loop for many moments that mostly never come, such as the ends of deadlines."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from contextvars import Context
+from types import TracebackType
+from typing import Any, Final
+
+# Of nobody's call: a timer would hold the context of the one that set it.
+_NO_CONTEXT: Final = Context()
+
+
+class Moment:
+    """A time of the loop's clock, and what happens then."""
+
+    __slots__ = ("_happen", "due")
+
+    def __init__(self, due: float, happen: Callable[[], None]) -> None:
+        self.due, self._happen = due, happen
+
+    def happen(self) -> None:
+        self._happen()
+
+
+class SharedTimer:
+    """Calls back at each moment that was not dropped before.
+
+    A timer of the loop for each takes longer. This one is set anew only for a moment that comes sooner. It is for one
+    loop at a time.
+    """
+
+    def __init__(self) -> None:
+        self._moments: set[Moment] = set()
+        self._armed = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, loop: asyncio.AbstractEventLoop, seconds: float, happen: Callable[[], None]) -> Moment:
+        """What is to happen in so many seconds."""
+        moment = Moment(loop.time() + seconds, happen)
+        self.start(loop, moment)
+        return moment
+
+    def start(self, loop: asyncio.AbstractEventLoop, moment: Moment) -> None:
+        # The loop is given: to ask which one runs is a system call.
+        if loop is not self._loop:
+            # Nothing comes any more on a loop that has ended.
+            self._loop, self._armed, self._timer, self._moments = loop, math.inf, None, set()
+        self._moments.add(moment)
+        if moment.due < self._armed:
+            self._arm(loop, moment.due)
+
+    def drop(self, moment: Moment) -> None:
+        self._moments.discard(moment)
+
+    def limit(self, seconds: float) -> "TimeLimit":
+        """As `asyncio.timeout`, for a plain `with`."""
+        return TimeLimit(self, seconds)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed, self._timer = due, loop.call_at(due, self._look, loop, context=_NO_CONTEXT)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, self._armed, self._timer = loop.time(), math.inf, None
+        for moment in [moment for moment in self._moments if moment.due <= now]:
+            self._moments.discard(moment)
+            moment.happen()
+        if self._moments:
+            self._arm(loop, min(self._armed, *(moment.due for moment in self._moments)))
+
+
+class TimeLimit(Moment):
+    """The moment at which what is done within it must be done.
+
+    Raises:
+        TimeoutError: it was not.
+    """
+
+    __slots__ = ("_is_over", "_others", "_seconds", "_task", "_timer")
+
+    def __init__(self, timer: SharedTimer, seconds: float) -> None:
+        self._timer, self._seconds, self._is_over = timer, seconds, False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[Any] = task
+        self._others = task.cancelling()
+        loop = task.get_loop()
+        self.due = loop.time() + self._seconds
+        self._timer.start(loop, self)
+
+    def happen(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.drop(self)
+        if self._is_over and self._task.uncancel() <= self._others and kind is asyncio.CancelledError:
+            raise TimeoutError from error
