@@ -78,7 +78,7 @@ async def replace_body(context: StepContext, args: Args) -> JsonObject:
     Raises:
         GatewayError: conflict, when something else is there by now.
     """
-    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args["aside"]
+    brain, path, body, aside = str(args["brain"]), str(args["path"]), bytes(args["body"]), args.get("aside")
     if len(body) > PUT_BYTES:
         raise GatewayError("payload_too_large")
     of_all = f"{args.get('brain_id') or brain} {path}"
