@@ -72,11 +72,6 @@ class Document:
         return notes.with_fields(text, {key: value for key, value in own.items() if value is not None})
 
     @property
-    def kept(self) -> bytes:
-        """The document as a version of it is kept: as `source` shows it, where the record says more than the bytes."""
-        return self.source.encode() if self._has_more else self.body
-
-    @property
     def _is_text(self) -> bool:
         try:
             self.body.decode()
@@ -223,7 +218,7 @@ class Shelf:
     async def _put(self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None) -> bool:
         """The document before is kept as a version, with the fields that only the platform's record has: the next write
         removes them there."""
-        aside = None if before is None else (_version_path(path, before.checksum), before.kept)
+        aside = None if before is None else (_version_path(path, before.checksum), before.exported)
         # If other callers may write to the same brain, all of them use one name for its lock.
         brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
         args = {"path": path, "body": body, "expected": expected, "aside": aside, "brain_id": brain_id}
@@ -312,7 +307,7 @@ class Shelf:
             return version
         kept = await self.read(call, version.path)
         # What was put away was moved, with its record; a version says by itself all that was known.
-        body = replace(kept, path=path).kept if version.was_removed else kept.body
+        body = replace(kept, path=path).exported if version.was_removed else kept.body
         await self._put(call, path, body, None if now is None else now.checksum, now)
         return version
 

@@ -68,6 +68,8 @@ class Admission:
                 await self._app(scope, body.hand_on(receive), send)
         except _Refused as refused:
             http_answer(scope).reason = refused.reason
+            # What was read is not needed any more, however slowly the client takes its answer.
+            body.release()
             await refused.answer(scope, receive, send)
         finally:
             body.release()
