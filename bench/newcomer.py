@@ -1,7 +1,7 @@
 """`python -m bench.newcomer`: what search by meaning adds to the set-up, and to the first call of a new process.
 
-Each is measured by turns with the same without it. The set-up gets its packages from wherever pip does here, without
-pip's cache; its figures are of the machine more than of a network.
+Each is measured in turn with and without search by meaning. The set-up gets its packages from wherever pip gets them
+here, without pip's cache. So its figures say more about the machine than about a network.
 """
 
 import argparse
@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 from bench.processes import ROOT, environment, running
 from bench.result import Unmeasured, percentile, table
 
-# Of the clock, and of processors.
+# By the clock, and of CPU.
 Seconds: TypeAlias = tuple[float, float]
 
-# What only search by meaning needs, and how its lines begin in pyproject.toml.
+# The packages that only search by meaning needs, and their lines in pyproject.toml.
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
 _LINE: Final = re.compile(rf'    "(?:{"|".join(PACKAGES)})\b.*\n')
 _NOTES: Final = 100
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _set_ups(folder: Path, rounds: int) -> Iterator[list[str]]:
-    """The set-up of `make run`, in seconds of the clock and of processors."""
+    """The set-up of `make run`, in seconds by the clock and of CPU."""
     without, whole = _copy(folder / "set-up-without", is_whole=False), _copy(folder / "set-up-with", is_whole=True)
     turns = [(_set_up(without), _set_up(whole)) for _ in range(rounds)]
     yield from _rows("set-up", turns)
@@ -81,7 +81,7 @@ def _first_calls(folder: Path, rounds: int) -> Iterator[list[str]]:
                 _write(server.url, n)
     calls: dict[str, Callable[[str, int], None]] = {"write": _write, "search": _search}
     for what, call in calls.items():
-        # The first turn writes what bytecode is missing, and is not counted.
+        # The first turn is not counted, because it writes the bytecode that is missing.
         turns = [(_first(ways[0], folder, call, n), _first(ways[1], folder, call, n)) for n in range(rounds + 1)]
         yield from _rows(f"first call of a process, {what}", turns[1:])
 

@@ -1,8 +1,9 @@
 """`python -m bench.observing [--before TREE]`: what metrics and traces cost a memory_search, in calls a second and CPU.
 
-Gateways in turn, round after round: with everything off, with metrics, and with traces besides, of which the usual
-share is collected or all are. With `--before`, also that of another checkout, with everything off. `--spans` measures
-what OpenTelemetry's own library takes for a span of four attributes, in CPU time: to make it, and to encode it.
+It measures gateways in turn, round after round: with everything off, with metrics, and with metrics and traces, where
+either the usual share of traces is collected or all are. `--before` adds the gateway of another checkout, with
+everything off. `--spans` measures only OpenTelemetry's own library: the CPU time to make a span of four attributes, and
+to encode it.
 """
 
 import argparse
@@ -85,7 +86,7 @@ def _rows(slices: Mapping[str, list[Slice]]) -> list[list[str]]:
 
 
 def spans() -> None:
-    """What a span costs, whoever makes it."""
+    """Prints what a span costs in OpenTelemetry's library alone."""
     made: list[ReadableSpan] = []
 
     class Kept(SpanProcessor):
@@ -108,7 +109,7 @@ def spans() -> None:
 
 
 def _cpu_us(work: Callable[[], None], count: int) -> float:
-    """The least of some rounds: whatever else runs can only take longer."""
+    """The shortest of some rounds, because other programs can only make a round longer."""
     taken = []
     for _ in range(9):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""The embedded brain as a platform without a model: what writes took before there were vectors.
+"""Serves the embedded brain as a platform without a model, to measure writes without vectors.
 
 With `--vectors` it has the small model, to compare.
 """

@@ -1,7 +1,7 @@
 """What vectors add to a write on the embedded brain: the same notes with and without, by turns.
 
-Over HTTP, as whoever writes has it, and through the store alone. `python -m bench.writes TREE` compares with another
-checkout instead, over HTTP.
+It measures over HTTP, as clients see it, and through the store alone. `python -m bench.writes TREE` compares with
+another checkout instead, over HTTP.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def _over_http(workdir: Path, before: list[str], texts: list[str]) -> Times:
 
 
 async def _to_both(ports: tuple[int, int], before: list[str], texts: list[str]) -> Times:
-    """The second is of a server that makes vectors."""
+    """The times of each server. The second port is that of a server that makes vectors."""
     times: Times = ([], [])
     async with asyncio.timeout(300):
         both = [await Connection.open(port) for port in ports]
@@ -154,7 +154,7 @@ def _check(told: JsonObject) -> None:
 
 
 def compare(tree: Path, number: int, workdir: Path) -> str:
-    """This tree with another one, which may be from before there were vectors."""
+    """Compares this tree with another one, which may be older than search by meaning."""
     notes, lines = _notes(number), []
     before = notes.pop("before")
     for kind, texts in notes.items():

@@ -19,7 +19,7 @@ def table_of(cases: Sequence[Head]) -> str:
 
 
 def near(name: str, ids: Sequence[str]) -> list[str]:
-    """The ids that somebody may mean who typed this: those that end so, else those that look so."""
+    """The ids that somebody who typed this name may mean: those that end with it, or else those that look like it."""
     ends = [one for one in ids if one.endswith(f"/{name.strip('/')}")]
     return ends[:3] or get_close_matches(name, ids, 3, 0.7)
 

@@ -126,7 +126,7 @@ class McpTarget:
         return reply
 
     async def is_alive(self) -> bool:
-        """Whether anything is answered at all."""
+        """Whether the server answers anything at all."""
         try:
             await self.session.ask("tools/list", {}, min(self.seconds, SETUP_SECONDS))
         except NoAnswer:

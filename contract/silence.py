@@ -1,4 +1,4 @@
-"""Who does not answer: one route or tool, which is not asked any more, or the whole target."""
+"""Keeps track of what does not answer: single routes or tools, which are not asked again, or the whole target."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -7,13 +7,13 @@ from typing import Final
 from contract.causes import silence_of
 from contract.outcome import Blocked
 
-# After so many requests in a row that nobody answered, the rest of the cases is not waited for.
+# After this many unanswered requests in a row, routes or the target are given up, so that no more cases wait for them.
 GIVEN_UP: Final = 6
 
 
 @dataclass
 class Silence:
-    """`is_alive` asks the target something easy."""
+    """`is_alive` sends the target a simple request, to see whether it answers at all."""
 
     is_alive: Callable[[], Awaitable[bool]]
     _gone: str | None = None
@@ -21,13 +21,13 @@ class Silence:
     _in_a_row: list[str] = field(default_factory=list)
 
     def refuse(self, subject: str) -> None:
-        """Raises: Blocked: nobody would answer."""
+        """Raises: Blocked: the target, or this route or tool, was given up."""
         error = self._silent.get(subject) if self._gone is None else self._gone
         if error is not None:
             raise Blocked(silence_of(error))
 
     async def note(self, subject: str, error: str) -> None:
-        """A request that nobody answered. One slow route is no reason to leave out what the others do."""
+        """Count a request that got no answer. If the target is alive, only the silent routes or tools are given up."""
         self._in_a_row.append(subject)
         if len(self._in_a_row) < GIVEN_UP:
             return
@@ -38,5 +38,5 @@ class Silence:
             self._gone = error
 
     def end(self) -> None:
-        """Somebody answered."""
+        """Start counting again, because a request was answered."""
         self._in_a_row.clear()

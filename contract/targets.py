@@ -95,7 +95,7 @@ class HttpTarget:
                 self.dialect = "daemon"
 
     async def is_alive(self) -> bool:
-        """Whether anything is answered at all."""
+        """Whether the platform answers anything at all."""
         try:
             await exchanged(self.client, Request(method="GET", path="/v1/brains"), self.token, self._setup_seconds)
         except NoAnswer:
@@ -125,11 +125,11 @@ class HttpTarget:
         return brain
 
     async def refuse_to_write_elsewhere(self, made: str) -> None:
-        """Before the first document: a brain that was just made holds none, unless it is somebody else's.
+        """Stop before the first document is written if a brain that was just made already lists some.
 
-        Raises: Unchecked: the brain is left, because whoever deleted it might delete what belongs to another.
+        Raises: Unchecked: then the brain is not deleted either, because that might delete another brain.
         """
-        # An index that a platform keeps beside the documents, as `.search.db`, is nobody's.
+        # An index that a platform keeps beside the documents, such as `.search.db`, does not count.
         there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
         if not there:
             return

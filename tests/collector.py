@@ -1,4 +1,4 @@
-"""A collector of traces and metrics: it takes what is sent by OTLP over HTTP, and reads it."""
+"""A collector of traces and metrics, which takes OTLP over HTTP and reads it."""
 
 import gzip
 import os
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Point:
-    """A figure, as it came; of a histogram, how many there were."""
+    """A figure as it was sent. The value of a histogram is how many values it counted."""
 
     kind: str
     value: float
@@ -42,7 +42,7 @@ class Point:
 
 
 class Collector:
-    """Keeps every span, and of metrics what came last."""
+    """Keeps every span, and the last value of each metric."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -88,7 +88,7 @@ class Collector:
             ]
 
     def wait_for_metrics(self, times: int) -> None:
-        """Until metrics came so often."""
+        """Wait until metrics have come this many times."""
         for _ in range(times):
             assert self._of_metrics.acquire(timeout=60), "no metrics came"
 

@@ -19,8 +19,8 @@ from contract.platform.search import Found, Hit
 from contract.platform.store import Store
 
 Way: TypeAlias = Literal["words", "meaning", "both"]
-# What an answer by rule tells: a note that answers the question, or another one; each as the answer, or only as the
-# nearest note.
+# What an answer by rule tells: a note that answers the question (right), or another note (wrong), each as the answer or
+# only as the nearest note.
 Told: TypeAlias = Literal["right", "nearest, right", "nothing", "nearest, wrong", "wrong"]
 
 DEPTHS: Final = (1, 5, 10)

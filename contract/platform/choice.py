@@ -18,12 +18,12 @@ from contract.platform.search import Found, Hit
 # second, a note must have this share of what the question is about, or that share if some of it is in its title, if it
 # is a single sentence, or if more than one thing is asked.
 WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
-# A note without any word of the subject is quoted if its meaning is as near as the first, and nearer than that of every
-# other note by the second: if several are about as near, none is meant (chosen with `bench/meaning`).
+# A note without any word of the subject is quoted if its meaning is at least as near as the first number, and by the
+# second number nearer than every other note: if several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.5, 0.3
-# If there is no answer, the nearest note is quoted as the nearest one: if its meaning is as near as the first, and
-# nearer than that of every other note by the second. A note that has some words of the question, and was not quoted as
-# the answer, is probably about something else: it must be nearer by the third (chosen with `bench/meaning` and
+# If no note answers, the nearest one is quoted as such, if its meaning is at least as near as the first number, and by
+# the second number nearer than every other note. A note that has some words of the question but does not answer it is
+# probably about something else, so it must be nearer by the third number (chosen with `bench/meaning` and
 # `bench/answers`).
 NEAREST, AHEAD, AHEAD_WITH_WORDS = 0.4, 0.1, 0.3
 # Words that a question asks with, and that say little about its subject, in some languages.
@@ -210,8 +210,8 @@ class Reader:
         if self._lacks_address(note):
             return False
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
-        # If only some of the words are there, the note is probably about something else. Grams are not words: some of
-        # a question in other scripts are in many notes.
+        # A note with only some of the words is probably about something else. Grams do not count as words: in other
+        # scripts, many notes have some grams of any question.
         is_meant = note.best.document_id == self._meant and not keys & self._subject - self._grams
         if note.best.score >= STRONG or is_meant or not self._subject:
             return True

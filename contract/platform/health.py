@@ -17,7 +17,7 @@ FULL: Final = "the disk is full"
 LOCKED: Final = "the brain file is locked by another program"
 READ_ONLY: Final = "the brain file cannot be written to"
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# Troubles that may pass by themselves.
+# Problems that may pass by themselves.
 _PASSING: Final = {
     sqlite3.SQLITE_FULL: FULL,
     sqlite3.SQLITE_BUSY: LOCKED,
@@ -26,7 +26,7 @@ _PASSING: Final = {
 }
 # Less than a few notes need.
 _LEAST_FREE: Final = 8 * 1024 * 1024
-# A disk that was full may have room again, and a lock may be gone. If not, the next write will notice.
+# After this time, a full disk may have room again, and a lock may be gone. If not, the next write will notice.
 _PASSING_SECONDS: Final = 60.0
 # How long a check, which reads the whole file, may take, and how often it is made at most.
 _LOOK_SECONDS: Final = 1.0
@@ -50,7 +50,7 @@ class Health:
         if code in _DAMAGE:
             self._find(DAMAGED)
         elif code in _PASSING and whole != sqlite3.SQLITE_BUSY_SNAPSHOT:
-            # Whoever wanted to write has waited for a lock as long as they would. A view that is too old is no lock.
+            # This writer waited for a lock until its patience ended. BUSY_SNAPSHOT is an outdated view, and no lock.
             self._passing = (_PASSING[code], self._clock() + _PASSING_SECONDS)
 
     def _find(self, problem: str) -> None:
@@ -89,7 +89,7 @@ def damage(file: Path, *, seconds: float | None = None) -> str | None:
 
 
 def _version_of(file: Path) -> int:
-    """The format of a file; 0 where it cannot be read now."""
+    """The format of a file; 0 if it cannot be read now."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -56,7 +56,7 @@ class Trouble:
 
     @property
     def may_pass(self) -> bool:
-        """Whether it may be over soon; meanwhile the file can be read."""
+        """Whether the trouble may pass by itself. Until then the file can be read."""
         return self.kind in {"locked", "full"}
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ def _forget_said(connection: sqlite3.Connection, brain: int, is_meant: Callable[
 
 
 def derived_from(data_dir: Path, brain: str, path: str) -> list[str]:
-    """The notes whose own fields say that they were made from this one, or from its session."""
+    """The notes whose own fields say that they were made from this note, or from its session."""
     asked = """
         SELECT path, json_extract(metadata, '$.extracted_from'), json_extract(metadata, '$.session_id') FROM documents
         WHERE brain = (SELECT n FROM brains WHERE id = ?) ORDER BY path

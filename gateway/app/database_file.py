@@ -39,14 +39,15 @@ def trouble_of(settings: Settings, *, thorough: bool = False) -> Trouble | None:
 
 
 def trouble_at_start(settings: Settings) -> Trouble | None:
-    """What is wrong with the file, and may be over soon.
+    """A trouble of the file that may be over soon; None if there is none.
 
-    Raises: CannotStart: something else is wrong with it.
+    Raises: CannotStart: there is a trouble that does not pass by itself.
     """
     if settings.upstream_url is not None:
         return None
     check_data_dir(settings.data_dir)
-    # What was not closed is read in full. To look at it closes it, so that nobody who comes later would know.
+    # A file that its last users left open is read in full. It must be now: looking at the file closes it, and after
+    # that nobody can see that it was left open.
     trouble = trouble_of(settings, thorough=was_left_open(settings.data_dir))
     if trouble is not None and not trouble.may_pass:
         raise CannotStart(str(trouble))
@@ -110,7 +111,7 @@ def backup_state(settings: Settings) -> tuple[str, str | None]:
 
 
 def forget(settings: Settings, brain: str, path: str) -> int:
-    """Erase what the embedded brain keeps beside a document that is gone. Returns how many messages that were.
+    """Erase what the embedded brain keeps beside a document that is gone. Returns how many messages were erased.
 
     Raises: CannotStart.
     """

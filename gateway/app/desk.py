@@ -45,7 +45,7 @@ class Desk:
         if self.settings.upstream_url is not None:
             return copies
         said = forget(self.settings, (await self.brain.known(self.call())).id, path)
-        # A message that was made into a note was kept twice, but it counts once.
+        # A message of a session is also kept as a note, but it counts once.
         return max(copies, said)
 
     async def left_of(self, path: str) -> tuple[list[str], list[Path]]:

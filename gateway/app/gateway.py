@@ -77,8 +77,8 @@ class Gateway:
         observing: "Observing | None" = None,
         limits_file: Path | None = None,
     ) -> None:
-        """`roots` are the directories that files may be ingested from; None if that is not offered at all. In
-        `limits_file`, all workers count what callers take."""
+        """`roots` are the directories that files may be ingested from; None if that is not offered at all. All
+        workers count in `limits_file` what callers use."""
         self._observing = observing
         observer = None if observing is None else observing.observer
         self._settings = settings

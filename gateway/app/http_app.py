@@ -35,8 +35,8 @@ _OLDER_AFTER: Final = 2
 
 
 def http_app(settings: Settings, place: "MetricsPlace | None" = None, limits_file: Path | None = None) -> ASGIApp:
-    """The application of one process. Together with other workers, it counts metrics in `place`, and what callers take
-    in `limits_file`."""
+    """The application of one process. It shares with other workers the metrics in `place`, and the counts for limits in
+    `limits_file`."""
     metrics = counting(settings, place) if wants_metrics(settings) else None
     observing = observing_of(None if metrics is None else metrics.recorder)
     roots = settings.ingest_roots or None

@@ -26,7 +26,7 @@ from gateway.ingest.fetch import Fetcher
 from gateway.operations.errors import GatewayError
 
 _FILE: Final = "logins.sqlite3"
-# Anybody can make us fetch documents of clients. Callers who ingest pages have places of their own.
+# Anybody can make us fetch documents of clients, so these fetches do not use the places of callers who ingest pages.
 _FETCHES: Final = 8
 _FETCHES_OF_ONE: Final = 2
 _FETCH_SECONDS: Final = 5.0

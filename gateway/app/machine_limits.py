@@ -15,33 +15,33 @@ from typing import Final
 
 from gateway.brain.limits import Bucket
 
-# A worker: its process, and a word that no other has, however often a number of a process is used again.
+# A worker: its process id, and random bytes, because the system gives the id of a dead process to a new one.
 _WORKER: Final = struct.Struct("=q8s")
 _MOST_WORKERS: Final = 1024
-# What is counted: a hash of its name, how much is left or taken, and when it was used last.
+# A row of the file: the hash of a name, how much is left of a bucket or how many places are held, and the last use.
 _ROW: Final = struct.Struct("=16sdd")
 _ROWS: Final = 1 << 16
 _ROWS_AT: Final = _MOST_WORKERS * _WORKER.size
-# A name is in one of so many rows. If all of them have other names, it takes the one that was used longest ago.
+# A name can be in any of this many rows. If all of them have other names, it takes the one unused for longest.
 _NEAR: Final = 8
 _NAMES_KEPT: Final = 30_000
 
 
 def make_limits_file(path: Path) -> None:
-    """A file in which nothing is counted yet."""
+    """Make a file in which nothing is counted yet."""
     with path.open("xb") as made:
         made.truncate(_ROWS_AT + _ROWS * _ROW.size)
 
 
 class MachineLimits:
-    """Takes from buckets and places that the other workers take from too.
+    """Buckets and places that are shared with the other workers.
 
-    One worker at a time looks and counts, for some microseconds. The lock of one that is killed is free at once, and so
-    are its places.
+    Only one worker at a time reads and writes the file, for some microseconds. If a worker is killed, its lock and its
+    places are free at once.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        # By the system's clock, which is the same in all processes.
+        # The default is the system's clock, which is the same in all processes.
         self._clock = clock
         self._file = file.open("r+b")
         self._map = mmap.mmap(self._file.fileno(), 0)
@@ -51,7 +51,8 @@ class MachineLimits:
             _WORKER.pack_into(self._map, place * _WORKER.size, os.getpid(), self._word)
 
     async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float:
-        """Zero when there was enough; else the seconds until there is, and nothing is taken."""
+        """Take an amount. Returns zero if there was enough; else nothing is taken, and it returns the seconds until
+        there is enough."""
         key = _key_of(bucket)
         with self._alone():
             now, (row, is_new) = self._clock(), self._row(key)
@@ -62,7 +63,7 @@ class MachineLimits:
         return wait
 
     async def hold(self, name: str, most: int) -> str:
-        """A place, until it is given back or this process is gone. Empty if all are taken."""
+        """Take a place, until it is given back or this process ends. Returns "" if all places are taken."""
         with self._alone():
             if self._held(name, of_all=True) >= most and self._held(name, of_all=False) >= most:
                 return ""
@@ -90,7 +91,7 @@ class MachineLimits:
         return pid, word
 
     def _held(self, name: str, *, of_all: bool) -> float:
-        """The places that workers have: those that are alive, or all. It takes longer to find out who is alive."""
+        """How many places workers hold: all of them, or only those that are alive, which takes longer to find out."""
         held = 0.0
         for n in range(_MOST_WORKERS):
             pid, word = self._worker(n)
@@ -108,7 +109,7 @@ class MachineLimits:
         _ROW.pack_into(self._map, row, key, max(0, held + more), self._clock())
 
     def _row(self, key: bytes) -> tuple[int, bool]:
-        """Where a name is counted, and whether it has to begin there."""
+        """The row in which a name is counted, and whether that row is new to it."""
         first, longest_ago, oldest = int.from_bytes(key[:4]), float("inf"), 0
         for n in range(first, first + _NEAR):
             row = _ROWS_AT + n % _ROWS * _ROW.size

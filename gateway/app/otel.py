@@ -1,4 +1,4 @@
-"""What the standard variables of OpenTelemetry ask for, of traces and of metrics."""
+"""Reads from OpenTelemetry's standard variables whether traces and metrics are to be sent, and how."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def is_asked_for(signal: Signal, environment: Mapping[str, str] = os.environ) ->
 
 
 def protocol_trouble(signal: Signal) -> str | None:
-    """Why a signal cannot be sent as it is asked for, if so."""
+    """Why a signal cannot be sent by the protocol that the variables name; None if it can."""
     protocol = _said(signal, "PROTOCOL", os.environ)
     if protocol in {None, "http/protobuf"}:
         return None
@@ -31,8 +31,8 @@ def protocol_trouble(signal: Signal) -> str | None:
 
 
 def resource() -> "Resource":
-    """Who sends: as the variables say, or else by our name."""
-    # Imported when used: few have it.
+    """The name of the sender: the one that the variables give, or else ours."""
+    # Imported when used: few have it installed.
     from opentelemetry.sdk.resources import Resource
 
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
@@ -40,6 +40,6 @@ def resource() -> "Resource":
 
 
 def _said(signal: Signal, what: str, environment: Mapping[str, str]) -> str | None:
-    """Of one signal, or of all."""
+    """The value for this signal, or else the value for all signals."""
     names = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}")
     return next((value for name in names if (value := environment.get(name, "").strip())), None)

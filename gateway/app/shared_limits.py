@@ -1,4 +1,4 @@
-"""With whom a process counts what callers take: with all replicas, with the other workers, or with nobody."""
+"""Chooses with whom a process counts what callers use: all replicas, the other workers, or nobody."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def shared_limits(settings: Settings, file: Path | None) -> "RedisLimits | MachineLimits | None":
-    """The file is that of the workers of one gateway, if there are several."""
+    """`file` is shared by the workers of one gateway; None if it has only one process."""
     if not settings.tells_callers_apart:
         return None
-    # Imported when used: few have Redis, and Windows has no such files.
+    # Imported when used: few have Redis, and the module for files does not load on Windows.
     if settings.redis_url is not None:
         from gateway.app.redis_limits import RedisLimits
 

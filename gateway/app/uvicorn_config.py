@@ -12,8 +12,8 @@ from gateway.http.connection import Connection
 
 _DRAIN_SECONDS: Final = 10
 _TAKEN_IN_A_TURN: Final = 16
-# A worker says nothing while it imports, which takes long where others use the machine. One that was killed for it and
-# started again would never come up.
+# A worker does not answer while it imports, which takes long on a busy machine. If it were killed for that and started
+# again, it would never come up.
 _SILENT_SECONDS: Final = 60
 
 

@@ -290,7 +290,7 @@ def _brains_named(answer: JsonObject) -> set[str]:
             continue
         for key, value in part.items():
             kind = type(value)
-            # Most are texts.
+            # Most values are texts.
             if kind is str:
                 if key in _BRAIN_KEYS and value:
                     named.add(value)

@@ -61,7 +61,7 @@ class Bucket:
     """A bucket that fills steadily, and may be emptied at once."""
 
     def __init__(self, per_second: float, holds: float, now: float, level: float | None = None) -> None:
-        """Full, unless a level is told."""
+        """The bucket is full, unless a level is given."""
         self.per_second, self.holds = per_second, holds
         self.level, self._at = holds if level is None else level, now
 

@@ -208,7 +208,7 @@ class Shelf:
         return await self._put(call, path, text.encode(), expected, before)
 
     async def rewrite(self, call: Call, before: Document, body: bytes) -> bool:
-        """The same with bytes of ours, in place of the document that was read."""
+        """Replace the document that was read by bytes that we made. Returns whether that changed anything."""
         return await self._put(call, before.path, body, before.checksum, before)
 
     async def put(self, call: Call, path: str, body: bytes, expected: str | None) -> bool:
@@ -216,8 +216,8 @@ class Shelf:
         return await self._put(call, path, body, expected, None)
 
     async def _put(self, call: Call, path: str, body: bytes, expected: str | None, before: Document | None) -> bool:
-        """The document before is kept as a version, with the fields that only the platform's record has: the next write
-        removes them there."""
+        """Write bytes, and keep `before` as a version. The version also holds the fields that only the platform's
+        record has, because the next write removes them there."""
         aside = None if before is None else (_version_path(path, before.checksum), before.exported)
         # If other callers may write to the same brain, all of them use one name for its lock.
         brain_id = (await self._brain.known(call)).id if self._brain.view(call).is_limited else None
@@ -306,7 +306,7 @@ class Shelf:
             await self._notes.move(call, version.path, path)
             return version
         kept = await self.read(call, version.path)
-        # What was put away was moved, with its record; a version says by itself all that was known.
+        # A note that was put away was moved, and its record may say more than its bytes. A version holds everything.
         body = replace(kept, path=path).exported if version.was_removed else kept.body
         await self._put(call, path, body, None if now is None else now.checksum, now)
         return version

@@ -107,7 +107,7 @@ def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
 
 def _sent(place: "MetricsPlace") -> AbstractContextManager[None]:
     try:
-        # Imported when used: many only show them.
+        # Imported when used: many gateways only show metrics.
         from gateway.app.metrics.sending import metrics_sent
     except ImportError:
         log.warning("metrics.off", reason=NOT_INSTALLED.format(signal="metrics"))
@@ -158,7 +158,7 @@ def _shared_key(directory: Path) -> Path:
 
 
 def _limits_file(directory: Path) -> Path | None:
-    """The file in which all workers count what callers take; on Windows each worker counts for itself."""
+    """The file in which all workers count what callers use; None on Windows, where each worker counts for itself."""
     if sys.platform == "win32":
         return None
     from gateway.app.machine_limits import make_limits_file

@@ -11,7 +11,7 @@ from gateway.app.page import has_page, page_url
 from gateway.config.settings import Settings
 from gateway.operations.names import is_brain
 
-# The terminal has room for a few. The page shows them all.
+# The terminal has room for a few clients. The page shows all of them.
 _SHOWN: Final = {CLIENTS[key].name for key in ("claude-code", "cursor", "vscode")}
 
 
@@ -109,7 +109,7 @@ def _roots(settings: Settings) -> str:
 
 
 def _client_lines(settings: Settings) -> list[str]:
-    """A few clients with the file for each entry, the entries, and how to connect other clients."""
+    """For a few clients, the files and what to write into them; then the command that connects these and others."""
     places: dict[str, list[str]] = {}
     for entry in client_entries(settings):
         if entry.client not in _SHOWN:

@@ -39,8 +39,8 @@ class Record(BaseModel):
         if self.revoked is not None:
             return "revoked"
         if any(value is not None for value in (self.model_extra or {}).values()):
-            # An unknown field is a misspelt word, or a limit of a newer version. The token is invalid: it might
-            # allow too much.
+            # An unknown field is misspelt, or is a limit that only a newer version knows. Without that limit the
+            # token might allow too much, so it is invalid.
             return "not understood"
         return "expired" if self.expires is not None and self.expires <= now else "active"
 

@@ -50,7 +50,7 @@ class OneWrite:
             said = self._take_head() + said
         elif said.startswith(_HEAD) and not said.startswith(_CONTINUE):
             self._head = said
-            # If no body follows at once, the head does not wait for it.
+            # If no body comes in this turn of the loop, the head is sent alone.
             self._flushing = self._loop.call_soon(self._flush)
             return
         self._transport.write(said)

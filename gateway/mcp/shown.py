@@ -46,8 +46,8 @@ def line(text: object) -> str:
 
 
 def lines(texts: Sequence[object]) -> list[str]:
-    """Each on a line: what is plain of all of them is found out at once."""
-    # Next to such a mark, a space at either end of a text makes two spaces.
+    """Each text as one line. To save time, all of them are checked together first."""
+    # A space at the end of a text makes two spaces beside this mark, so it is found too.
     if all(texts) and {str}.issuperset(map(type, texts)) and _is_plain_line(f"| {' | '.join(texts)} |"):  # type: ignore[arg-type]
         return list(texts)  # type: ignore[arg-type]
     return [line(text) for text in texts]

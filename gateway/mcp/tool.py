@@ -25,7 +25,7 @@ def _refuse_blank(text: str) -> str:
     return text
 
 
-# For text that a person or a model should find again: spaces alone are a mistake.
+# For text that somebody should be able to find again. Spaces alone are a mistake.
 NOT_BLANK: Final = AfterValidator(_refuse_blank)
 
 

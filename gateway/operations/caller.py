@@ -56,7 +56,7 @@ LOCAL = Principal()
 NOBODY = Principal(subject="nobody", scopes=frozenset(), known_as="nobody")
 
 
-# An id tells requests apart, and is no secret: each from the system would be a system call.
+# Ids tell requests apart and are not secret. Secure random numbers would take a system call for each.
 _IDS: Final = random.Random()
 
 

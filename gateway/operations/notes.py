@@ -172,7 +172,7 @@ def render(document: Args, moment: str) -> bytes:
 
 
 def with_fields(text: str, fields: Mapping[str, JsonValue]) -> str:
-    """A text with these fields added to its front matter, except those that it has already."""
+    """The text, with those of these fields added to its front matter that it does not have yet."""
     own = _own_front(text) or Note(text)
     missing = {key: value for key, value in fields.items() if key not in own.front}
     return _with_front(_ended(own.head) + _dump(missing), own.content).decode() if missing else text

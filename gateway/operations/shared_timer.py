@@ -1,4 +1,4 @@
-"""One timer of the event loop for many moments that mostly never come, such as the ends of deadlines."""
+"""One timer of the event loop for many moments, such as deadlines, most of which are dropped before they come."""
 
 import asyncio
 import math
@@ -7,12 +7,12 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Final
 
-# Of nobody's call: a timer would hold the context of the one that set it.
+# Without it, the timer would keep the context of the call that set it alive.
 _NO_CONTEXT: Final = Context()
 
 
 class Moment:
-    """A time of the loop's clock, and what happens then."""
+    """A time on the loop's clock, and what happens then."""
 
     __slots__ = ("_happen", "due")
 
@@ -24,10 +24,10 @@ class Moment:
 
 
 class SharedTimer:
-    """Calls back at each moment that was not dropped before.
+    """Calls back at each moment, unless it was dropped before.
 
-    A timer of the loop for each takes longer. This one is set anew only for a moment that comes sooner. It is for one
-    loop at a time.
+    A timer of the loop for each moment would take more time. This one is set again only if a new moment comes sooner.
+    It serves one loop at a time.
     """
 
     def __init__(self) -> None:
@@ -37,15 +37,15 @@ class SharedTimer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, loop: asyncio.AbstractEventLoop, seconds: float, happen: Callable[[], None]) -> Moment:
-        """What is to happen in so many seconds."""
+        """Let something happen after this many seconds."""
         moment = Moment(loop.time() + seconds, happen)
         self.start(loop, moment)
         return moment
 
     def start(self, loop: asyncio.AbstractEventLoop, moment: Moment) -> None:
-        # The loop is given: to ask which one runs is a system call.
+        # The caller passes the loop, because asking which loop runs is a system call.
         if loop is not self._loop:
-            # Nothing comes any more on a loop that has ended.
+            # The old loop has ended, so its moments will never come.
             self._loop, self._armed, self._timer, self._moments = loop, math.inf, None, set()
         self._moments.add(moment)
         if moment.due < self._armed:
@@ -55,7 +55,7 @@ class SharedTimer:
         self._moments.discard(moment)
 
     def limit(self, seconds: float) -> "TimeLimit":
-        """As `asyncio.timeout`, for a plain `with`."""
+        """Like `asyncio.timeout`, but for a plain `with`."""
         return TimeLimit(self, seconds)
 
     def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
@@ -73,10 +73,10 @@ class SharedTimer:
 
 
 class TimeLimit(Moment):
-    """The moment at which what is done within it must be done.
+    """A block that must be done by this moment.
 
     Raises:
-        TimeoutError: it was not.
+        TimeoutError: the block was not done in time.
     """
 
     __slots__ = ("_is_over", "_others", "_seconds", "_task", "_timer")

@@ -31,7 +31,7 @@ class Effect(Enum):
     READ = "read"
     """It changes nothing, so it can be sent again."""
     FIND = "find"
-    """It changes nothing either. Its answer has lists of results, which are cut to the number that was asked for."""
+    """It changes nothing either. Its answer holds lists of results, which are cut to the length that was asked for."""
     STORE = "store"
     """It stores something of a caller. Without a clear answer it may be stored all the same, so a step looks."""
     CHANGE = "change"

@@ -72,8 +72,8 @@ class Exchange:
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         is_stream = op.effect is Effect.ANSWER
-        # A stream may be silent for this long; the reader sets the limits for its frames. Everything else has one
-        # deadline for all attempts, and a second one for each part would never end first.
+        # A stream may be silent for this long; its reader limits each frame. Any other answer has one deadline for all
+        # attempts, and a time limit for each of its parts could never end before that.
         seconds = max(self._deadlines.first_event, self._deadlines.idle) if is_stream else None
         path, body, connect = route.fill(args), route.encode(args), self._deadlines.connect
         if body.headers:
@@ -131,7 +131,7 @@ async def read_whole(response: httpx.Response, op: Op) -> bytes:
                 raise GatewayError("upstream_error", TOO_LARGE)
             parts.append(part)
     finally:
-        # Not by the response, which goes through a context of httpx's.
+        # Not `response.aclose`, which takes longer because it goes through a context of httpx's.
         await close(response)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

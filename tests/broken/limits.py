@@ -1,4 +1,4 @@
-"""Broken peers: limits that lie elsewhere, nulls that count, and what is left out or let in."""
+"""Broken peers: they have other limits, treat null as a value, leave something out, or let something in."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ REFUSED = problem(400, "validation_error")
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Callable[[Asked], bool]:
-    """Whether a field of the body is so."""
+    """Whether the body has this field, and its value passes the test."""
     return lambda asked: name in asked.json() and test(asked.json()[name])
 
 

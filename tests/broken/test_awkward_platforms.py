@@ -1,4 +1,4 @@
-"""Awkward platforms, over HTTP: a run harms nothing of the owner's, and the card says what is so."""
+"""Awkward platforms, over HTTP: a run harms nothing that belongs to the owner, and the card tells the truth."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.not_quick
 SOME = case.selected(
     case.load(),
     ["http/documents", "http/brains", "http/ask", "http/batch", "http/stages/derive*"],
-    # The awkward platforms read queries before they pass them on, and one case sends what cannot be read.
+    # The awkward platforms read queries before they pass them on, and one case sends a query that cannot be read.
     ["sizes", "http/documents/read-at-no-text"],
 )
 HEADERS = {"authorization": f"Bearer {TOKEN}"}
@@ -44,7 +44,7 @@ def platform() -> Iterator[ASGIApp]:
 
 @pytest.fixture(scope="module")
 def plain(platform: ASGIApp) -> Iterator[str]:
-    """The platform without its awkward side, with a brain of its owner."""
+    """The platform itself, without what makes it awkward. Its owner has a brain on it."""
     with served(platform) as url:
         with owner(url) as client:
             brain = client.post("/v1/brains", json={"name": "The owner's", "slug": "owner"}).json()["id"]
@@ -58,7 +58,7 @@ def owner(url: str) -> httpx.Client:
 
 
 def holdings(url: str) -> dict[str, list[str]]:
-    """The paths in every brain that no run made."""
+    """The paths in every brain that was not made by a run."""
     with owner(url) as client:
         brains = [one for one in client.get("/v1/brains").json()["items"] if not one["slug"].startswith("contract-")]
         query = {"recursive": "true", "include_generated": "true"}
@@ -83,7 +83,7 @@ def checked(platform: ASGIApp, act: Act, cases: list[Any] = SOME) -> Run[HttpTar
 
 
 def takes_every_brain(asked: Asked) -> Asked:
-    """Whichever brain is named, it is the owner's."""
+    """Send every request to the owner's brain, whichever brain it names."""
     return replace(asked, path=re.sub(r"^/v1/brains/[^/]+/", "/v1/brains/owner/", asked.path))
 
 
@@ -111,7 +111,7 @@ def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGI
             check(url, SOME)
         assert "--brain NAME" in str(told.value)
     assert holdings(plain) == before
-    # Not deleted by the run: nobody knows which brain would go.
+    # The run did not delete the brain that it made, because it could not know which brain would be deleted.
     assert len(runs_left(plain)) == 1
     assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
     assert (runs_left(plain), holdings(plain)) == ([], before)

@@ -27,7 +27,7 @@ NOTES = 60
 
 @contextmanager
 def corrupt(file: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The middle of it is something else."""
+    """Overwrite the middle of the file."""
     whole = bytearray(file.read_bytes())
     middle = len(whole) // 2 // 4096 * 4096
     whole[middle : middle + 10 * 4096] = b"\xff" * 10 * 4096
@@ -50,7 +50,7 @@ def newer(file: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def locked(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A shell of SQLite with an open transaction, and nobody who waits a minute for it."""
+    """Hold a lock as an SQLite shell with an open transaction does. Nobody here waits a minute for it."""
     patch.setattr(database, "BUSY_SECONDS", 0.01)
     patch.setattr(database, "BUSY_ATTEMPTS", 1)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -60,7 +60,7 @@ def locked(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def read_only(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """By its mode; and as root, who may write all the same, by what the system says of it."""
+    """Take away the right to write. Root may write in spite of the mode, so `os.access` is told to deny it, too."""
     file.chmod(0o400)
     patch.setattr("os.access", lambda path, _mode: Path(path) != file)
     yield
@@ -69,7 +69,7 @@ def read_only(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def full(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """SQLite may add no page, as if there were no room for it."""
+    """Let SQLite add no page, as if the disk had no room."""
     with closing(sqlite3.connect(file)) as other:
         (pages,) = other.execute("PRAGMA page_count").fetchone()
     patch.setattr(database, "PRAGMAS", (*database.PRAGMAS, f"PRAGMA max_page_count = {pages}"))
@@ -79,7 +79,7 @@ def full(file: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Case:
-    """What is said, and what to do."""
+    """A thing that can be wrong, and what users are told about it."""
 
     spoil: Spoil
     message: str
@@ -87,9 +87,9 @@ class Case:
     ready: str
     starts: bool = False
     is_written: bool = False
-    """Whether only a write meets it."""
+    """Whether only a write finds it."""
     is_there_before: bool = False
-    """Whether it can only be had for connections that are opened later."""
+    """Whether it must be there before the gateway starts, because it affects only connections that are opened later."""
 
 
 CASES = [
@@ -124,7 +124,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_start_says_what_is_wrong_and_what_to_do(file: Path, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     # A start that succeeds would serve until it is stopped.
     monkeypatch.setattr("gateway.cli.serve.run_until_stopped", lambda _, sockets: [one.close() for one in sockets])
-    # Left open by a process that was killed: else a start does not read every page.
+    # A start reads every page only if a killed process left the file open.
     left_open = case.spoil is corrupt
     with case.spoil(file, monkeypatch):
         if left_open:
@@ -162,11 +162,11 @@ def test_readyz_says_what_has_become_of_a_file_that_is_served(
         if not case.is_there_before:
             stack.enter_context(case.spoil(file, monkeypatch))
         if case.is_written:
-            # Large enough for pages of its own.
+            # Large enough to need new pages.
             note = {"content": "A larger note. " * 20_000}
             refused = http.post(f"{served.url}/mcp", **raw_call("modern", "memory_remember", note))
             assert refused.json()["result"]["isError"] is True
-        # A look takes as long as it takes, and whoever asks meanwhile is told what was known before.
+        # The gateway looks in the background. Until it has looked, it answers what it knew before.
         deadline = time.monotonic() + 30
         while (answer := http.get(f"{served.url}/readyz")).status_code == 200 and time.monotonic() < deadline:
             pass

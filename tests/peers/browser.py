@@ -1,6 +1,6 @@
-"""A browser with somebody before it, who logs in as ada and allows what is asked.
+"""Plays a browser and its user, who logs in as ada and allows what is asked.
 
-As a program, it is what a client that opens a browser starts (`BROWSER`): python -m tests.peers.browser ADDRESS
+Clients that open a browser start it as a program (`BROWSER`): python -m tests.peers.browser ADDRESS
 """
 
 import sys
@@ -12,7 +12,7 @@ from tests.gateway.http.auth.login.house import Person
 
 
 def browse(address: str) -> str:
-    """Open the address, log in, allow it; where the browser is sent then."""
+    """Open the address, log in and allow it. Returns where the browser is sent then."""
     there = urlsplit(address)
     person = Person(f"{there.scheme}://{there.netloc}")
     page = person.send("GET", f"{there.path}?{there.query}")
@@ -22,7 +22,7 @@ def browse(address: str) -> str:
 
 
 def browse_to_the_end(address: str) -> None:
-    """And go where the browser is sent, which is to the client that waits for it, or will once it has said where."""
+    """The same, and then go where the browser is sent. The client there may begin to listen a little later."""
     with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False, timeout=60) as http:
         http.get(browse(address)).raise_for_status()
 

@@ -1,8 +1,8 @@
-"""What keeps programs of others to this machine while they are tested."""
+"""Settings that keep programs of others from reaching the web while they are tested."""
 
 from typing import Final
 
-# What they want from the web they do not get.
+# No proxy listens at this address, so whatever they ask of the web fails at once.
 LOOPBACK_ONLY: Final = {
     "NO_PROXY": "127.0.0.1,localhost",
     "HTTP_PROXY": "http://127.0.0.1:9",

@@ -1,4 +1,4 @@
-"""The official Inspector, from a shell."""
+"""The official Inspector, started from a shell."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.served import serving
 from tests.test_pins import SERVED
 
 NODE_MODULES = Path(__file__).parent / "node_modules"
-# Its era is the older one unless it is told to look.
+# It speaks the older wire unless a flag tells it to try the newer one.
 ERAS = {"legacy": [], "modern": ["--protocol-era", "modern"]}
 
 

@@ -1,4 +1,4 @@
-"""Which clients of others are tried, over which transport, and by which tests: a table of docs/connecting.md."""
+"""Lists which clients of others are tried, over which transports, and by which tests: a table of docs/connecting.md."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _READS: Final = f"{_FRAMEWORKS}::test_the_model_reads_the_whole_of_ten_memories"
 
 @dataclass(frozen=True)
 class Tried:
-    """A client, and what is seen of it."""
+    """A client, and what the tests show that it can do."""
 
     name: str
     package: str
@@ -25,7 +25,7 @@ class Tried:
     over_stdio: str
     tier: str
     tests: tuple[str, ...]
-    """Where that is seen."""
+    """The tests that show this."""
 
     @property
     def calls_over_both(self) -> bool:
@@ -48,7 +48,7 @@ def _framework(name: str, package: str) -> Tried:
     return Tried(name, package, LISTS_AND_CALLS, LISTS_AND_CALLS, tier, (_READS, _OVER_STDIO))
 
 
-# The names of frameworks are those of their catalogue.
+# The keys are the names in the catalogue of frameworks.
 _PACKAGES: Final = {
     "openai_agents": "openai-agents",
     "vercel": "@ai-sdk/mcp",

@@ -1,4 +1,4 @@
-"""Clients that write through a load balancer as long as a test lasts, and what is there of it in the end."""
+"""Clients that write through a load balancer as long as a test lasts, and a check of what is stored in the end."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ class Told:
     messages: dict[str, list[str]] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
     final: list[Any] = field(default_factory=list)
-    """Errors that were no reason to send the call again."""
+    """Errors after which a client does not send the call again."""
     searches: int = 0
     sent: Counter[int] = field(default_factory=Counter)
     """How many calls were sent once, how many twice, and so on."""
@@ -50,7 +50,7 @@ class Told:
 
 @dataclass
 class Client:
-    """Calls through the balancer, each on a connection of its own, and again when that breaks."""
+    """Sends each call through the balancer on a connection of its own, and sends it again if that breaks."""
 
     http: httpx.AsyncClient
     url: str
@@ -76,14 +76,14 @@ class Client:
         return None
 
     async def _once(self, tool: str, arguments: dict[str, Any], era: Era) -> dict[str, Any] | None:
-        """The result; None when the connection broke before there was one."""
+        """The result; None if the connection broke before there was one."""
         request = raw_call(era, tool, arguments)
         request["headers"] |= {"authorization": f"Bearer {self.token}", "connection": "close"}
         path = "/mcp" if tool == "memory_create_brain" else "/mcp/main"
         try:
             response = await self.http.post(self.url + path, **request)
             if response.status_code != 200:
-                # What a proxy says in words of its own is no answer of a gateway.
+                # A proxy's own page is not JSON, so it does not count as an answer of a gateway.
                 return {"isError": True, "structuredContent": {"code": str(response.status_code), **response.json()}}
             messages = messages_of(response)
         except (httpx.TransportError, KeyError, ValueError):
@@ -92,7 +92,7 @@ class Client:
 
 
 async def write_on(client: Client, n: int, stop: asyncio.Event, pause: float) -> None:
-    """Writes of every kind in turn, and a search after each, until told to stop."""
+    """Write in every way in turn, and search after each write, until told to stop."""
     told, session, turn = client.told, f"session-{n}", 0
     told.messages[session] = []
     while not stop.is_set():
@@ -135,7 +135,7 @@ async def load(url: str, token: str, clients: int = 6, pause: float = 0, *, veri
 
 
 async def until_written(told: Told, more: int) -> None:
-    """So many more writes: the load goes on in whatever state the gateways are."""
+    """Wait for this many more writes, so that the load goes on in whatever state the gateways are."""
     goal = len(told.marks) + more
     async with asyncio.timeout(30):
         while len(told.marks) < goal:  # noqa: ASYNC110  # clients count in a list
@@ -143,13 +143,13 @@ async def until_written(told: Told, more: int) -> None:
 
 
 def stored(directory: Path) -> Counter[str]:
-    """How often each mark is there."""
+    """How often each mark is stored."""
     with closing(PlatformShelf(directory / FILE_NAME)) as shelf:
         return shelf.documents() + shelf.brains()
 
 
 def differences(directory: Path, told: Told) -> dict[str, object]:
-    """What is not there exactly once: marks with how often they are there, and sessions with their log."""
+    """What is wrong: marks that are not stored exactly once, with their number, and sessions with another log."""
     there = stored(directory)
     wrong: dict[str, object] = {word: there[word] for word in told.marks if there[word] != 1}
     with closing(PlatformShelf(directory / FILE_NAME)) as shelf:

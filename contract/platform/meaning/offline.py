@@ -52,8 +52,8 @@ class OfflineEmbedder:
         lexicon = self._lexicon()
         numbers = [lexicon.numbers_of(_words(text)) for text in texts]
         longest = max(map(len, numbers), default=0)
-        # Memory that is used again for the next text, as it is still near the processor. So many rows times ones are
-        # their sum, in half the time that adding takes.
+        # All texts use the same memory, which stays in the processor's cache. Multiplying the rows by ones adds them
+        # up, in half the time that a sum takes.
         rows, ones = np.empty((longest, self.dimensions), dtype=np.float32), np.ones(longest, dtype=np.float32)
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         for place, some in enumerate(numbers):
@@ -92,13 +92,13 @@ class Lexicon:
         return cls(table, _tokenizer(), _weights())
 
     def numbers_of(self, words: Sequence[str]) -> "NDArray[np.int32]":
-        """Those of all pieces of these words."""
+        """The numbers of all pieces of these words."""
         import numpy as np
 
         return np.frombuffer(b"".join(map(self._kept.__getitem__, words)), dtype=np.int32)
 
     def rows_of(self, numbers: "NDArray[np.int32]", out: "Vectors") -> "Vectors":
-        # Every number has a row. Without "clip", numpy would copy them once more, to leave `out` alone if one had none.
+        # "clip" changes nothing, as every number has a row. Without it, numpy would copy the rows once more.
         return self._rows.take(numbers, axis=0, out=out, mode="clip")
 
     def _learn(self, word: str) -> bytes:
@@ -116,7 +116,7 @@ class Lexicon:
         return array(NUMBER, numbers).tobytes()
 
     def _make(self, number: int) -> None:
-        """The row of a number. Another thread may be making the same, with the same result."""
+        """Make the row of a number. Another thread may make the same row meanwhile, with the same result."""
         if number < len(self._weights):
             self._rows[number] = self._table.projected(self._weights[number].astype("float32"))
         else:
@@ -129,7 +129,7 @@ class Lexicon:
 
 
 class _Kept(dict[str, bytes]):
-    """The numbers of words, as bytes. A word that is asked for and not here is learned."""
+    """The numbers of words, as bytes. A word that is missing is learned when somebody asks for it."""
 
     def __init__(self, learn: Callable[[str], bytes]) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class _Kept(dict[str, bytes]):
         numbers = self._learn(word)
         if len(word) <= LONGEST_KEPT:
             if len(self) >= KEPT_WORDS:
-                # Another thread that looks for one of them learns it again.
+                # If another thread needs one of these words, it learns the word again.
                 self.clear()
             self[word] = numbers
         return numbers

@@ -13,12 +13,12 @@ from gateway.config.settings import Settings
 from gateway.ui.client_entry import ClientEntry
 
 _NAME: Final = "brains"
-# Where the home directory is, for a person on whatever system.
+# How a person writes the directories of clients, on any system.
 _HOMES: Final = {"$HOME": "~", "$CLAUDE": "~", "$CODEX": "~/.codex", "$CONFIG": "~/.config"}
 
 
 def client_entries(settings: Settings) -> list[ClientEntry]:
-    """For each client an entry over HTTP, if it can have the token, and one with which it starts the gateway itself."""
+    """For each client, an entry over HTTP if the entry can hold the token, and one that starts the gateway itself."""
     url = f"{root_url(settings)}/mcp"
     bearer = "<BRAINS_TOKEN>" if settings.token else "<token>" if settings.auth == "tokens" else None
     environment = _environment_for_stdio(settings)
@@ -45,12 +45,12 @@ def client_entries(settings: Settings) -> list[ClientEntry]:
 
 
 def own_command() -> str:
-    """By its full path: clients know no virtual environment."""
+    """The command with its full path, because clients do not look into virtual environments."""
     return str(Path(sys.executable).with_name("brains-gateway"))
 
 
 def _claude_code(command: list[str], environment: Mapping[str, str], url: str, bearer: str | None) -> list[ClientEntry]:
-    """It has a command for it, and a file with much else in it."""
+    """Claude Code gets commands, because it has one for this and its file holds much else."""
     header = f' --header "Authorization: Bearer {bearer}"' if bearer else ""
     told = "".join(f" -e {name}={shlex.quote(value)}" for name, value in environment.items())
     add, name = "claude mcp add", CLIENTS["claude-code"].name
@@ -63,7 +63,7 @@ def _claude_code(command: list[str], environment: Mapping[str, str], url: str, b
 def _entry(client: Client, how: str, shape: Shape, values: Mapping[Slot, Any]) -> ClientEntry:
     entry = fill(shape, values)
     match client.syntax:
-        # In one line, to be pasted at a terminal too.
+        # On one line, so that it can also be pasted at a terminal.
         case "json":
             text = json.dumps({client.section: {_NAME: entry}})
         case "toml":
@@ -74,7 +74,7 @@ def _entry(client: Client, how: str, shape: Shape, values: Mapping[Slot, Any]) -
 
 
 def _place(client: Client) -> str:
-    """The file that it has on every system: that of the user, or else of a project, or else only its name."""
+    """The user's file if its path is the same on every system, or else a project's file, or else only the file name."""
     paths = {files[-1] for files in client.files.values()}
     if len(paths) > 1:
         return client.project[0] if client.project else PurePosixPath(paths.pop()).name
@@ -83,7 +83,7 @@ def _place(client: Client) -> str:
 
 
 def root_url(settings: Settings) -> str:
-    """An address a client can use: what is listened on may be every address there is."""
+    """An address that a client can use. The gateway may listen on all addresses, and that is not one of them."""
     if settings.public_url is not None:
         return settings.public_url
     if settings.is_loopback:
@@ -94,7 +94,7 @@ def root_url(settings: Settings) -> str:
 
 
 def _environment_for_stdio(settings: Settings) -> dict[str, str]:
-    """What a process that a client starts must be told, to serve the same brain as this one."""
+    """The variables with which a gateway that a client starts serves the same brain as this one."""
     if settings.upstream_url is not None:
         told = {"BRAINS_UPSTREAM_URL": settings.upstream_url}
         if settings.upstream_token is not None:

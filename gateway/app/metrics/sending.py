@@ -1,4 +1,4 @@
-"""Metrics by OTLP, for collectors that are sent figures and do not ask: the same ones that `/metrics` shows."""
+"""Sends the metrics that `/metrics` shows to collectors that receive OTLP and do not fetch."""
 
 import os
 import threading
@@ -28,13 +28,13 @@ _SECONDS: Final = 60.0
 _LEAST_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 3.0
 _SINCE_THE_START: Final = sdk.AggregationTemporality.CUMULATIVE
-# The protocol does not ask for the least and the largest value, though the SDK's types do.
+# The smallest and the largest value. The protocol does not need them, but the SDK's types do.
 _NOT_KNOWN: Final[Any] = None
 
 
 @contextmanager
 def metrics_sent(place: MetricsPlace) -> Iterator[None]:
-    """Send the figures of all processes every minute, or as often as the variables say, and once at the end."""
+    """Send the figures of all processes every minute, or as often as the environment says, and once at the end."""
     if (trouble := otel.protocol_trouble("metrics")) is not None:
         log.warning("metrics.off", reason=trouble)
         yield
@@ -63,7 +63,7 @@ def _interval() -> float:
 
 
 class _Sender:
-    """Reads the page of metrics as its data, and sends it in the words of OTLP."""
+    """Reads the metrics that the page at `/metrics` is made of, and sends them as OTLP."""
 
     def __init__(self, place: MetricsPlace) -> None:
         self._exporter, self._page = OTLPMetricExporter(), MetricsPage(place)
@@ -77,7 +77,7 @@ class _Sender:
         self._exporter.export(sdk.MetricsData([sdk.ResourceMetrics(self._resource, [of_scope], "")]))
 
     def _metric(self, metric: Metric, now: int) -> sdk.Metric:
-        """By the name that `/metrics` gives it."""
+        """The metric for OTLP, under the name that `/metrics` gives it."""
         if metric.type == "histogram":
             made = sdk.Histogram(self._histograms(metric.samples, now), _SINCE_THE_START)
             return sdk.Metric(metric.name, metric.documentation, "", made)
@@ -87,7 +87,8 @@ class _Sender:
         return sdk.Metric(metric.samples[0].name, metric.documentation, "", data)
 
     def _histograms(self, samples: Sequence[Sample], now: int) -> list[sdk.HistogramDataPoint]:
-        """One for each combination of labels. Prometheus adds its buckets up, and OTLP counts each for itself."""
+        """One histogram for each combination of labels. A bucket of Prometheus also counts all smaller values, one of
+        OTLP only its own."""
         rows: dict[tuple[tuple[str, str], ...], _Row] = defaultdict(_Row)
         for sample in samples:
             row = rows[tuple(pair for pair in sample.labels.items() if pair[0] != "le")]
@@ -100,7 +101,7 @@ class _Sender:
             sdk.HistogramDataPoint(
                 *(dict(labels), self._began, now, row.up_to[-1], row.sum),
                 bucket_counts=[count - before for before, count in pairwise([0, *row.up_to])],
-                # The last one has no end.
+                # The last bucket has no upper bound.
                 explicit_bounds=row.ends[:-1],
                 min=_NOT_KNOWN,
                 max=_NOT_KNOWN,
@@ -111,7 +112,7 @@ class _Sender:
 
 @dataclass
 class _Row:
-    """A histogram as it is read."""
+    """A histogram while its samples are read."""
 
     ends: list[float] = field(default_factory=list)
     up_to: list[int] = field(default_factory=list)

@@ -70,10 +70,10 @@ async def _keep(
 
 
 async def replace_body(context: StepContext, args: Args) -> JsonObject:
-    """Replaces bytes, only if they are those that somebody has read.
+    """Replaces bytes, but only if they are still the bytes that the caller has read.
 
-    `aside`, a path and bytes, is written first: the version that is kept. Several people may have read the same bytes
-    in one brain. `brain_id` is the same, however they name the brain.
+    `aside`, a path and bytes, is written first; it is the version that is kept. `brain_id` is given if several people
+    may write to the brain: it is the same for all of them, however they name the brain.
 
     Raises:
         GatewayError: conflict, when something else is there by now.

@@ -33,7 +33,7 @@ def hits(found: list[JsonObject]) -> str:
 
 
 def _beginnings(contents: list[object]) -> list[str]:
-    """How each begins; what is plain of all of them is found out at once."""
+    """The beginning of each text. To save time, all of them are checked together first."""
     texts = [str(content or "")[:_HIT_LENGTH] for content in contents]
     whole = "".join(texts)
     if whole.isascii() and visible(whole) is whole:

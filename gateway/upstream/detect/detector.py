@@ -259,7 +259,7 @@ class Round:
         return [item for item in items if isinstance(item, dict)]
 
     async def _nowhere(self, brain: str) -> frozenset[Fingerprint]:
-        """The answers to paths that no route has: a front end may answer each root in its own way."""
+        """The answers to paths that no route has, below each root: a front end may answer differently at each."""
         nonsense = {"brain": brain, "nonsense": secrets.token_hex(8)}
         paths = [Route("POST", f"{root}/{{brain}}/{{nonsense}}").fill(nonsense) for root in _roots(self._dialects)]
         methods = ("POST", "GET") if self._no_list is None else ("POST",)
@@ -330,7 +330,7 @@ def _is_evidence(response: httpx.Response) -> bool:
 
 
 def _roots(dialects: Iterable[Dialect]) -> list[str]:
-    """Where dialects have their brains."""
+    """The paths below which the dialects have their brains."""
     paths = (route.path for dialect in dialects for route in dialect.routes.values() if "{brain}" in route.path)
     return list(dict.fromkeys((_BRAINS, *(path.partition("/{brain}")[0] for path in paths))))
 

@@ -31,7 +31,7 @@ def fingerprint(response: httpx.Response, body: bytes) -> Fingerprint:
     url = response.request.url
     blank = body[:_COMPARED_BYTES].replace(b"\\/", b"/")
     for path in (url.raw_path.partition(b"?")[0], url.path.encode()):
-        # A proxy may have taken a prefix off before the platform saw the path, so its ends are taken out, too.
+        # A proxy may have cut off the beginning of the path before the platform saw it, so the rest is looked for too.
         segments = path.split(b"/")
         for cut in range(1, max(2, len(segments) - 1)):
             blank = blank.replace(b"/" + b"/".join(segments[cut:]), b"")

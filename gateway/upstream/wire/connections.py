@@ -38,7 +38,7 @@ _PART_BYTES: Final = 64 * 1024
 # One header may be as long as before, and there may be far more of them than any platform sends.
 _HEADER_BYTES: Final = 32 * 1024
 _HEADERS: Final = 256
-# The platform changes to another protocol, which nobody asked for.
+# The status of an answer that switches to another protocol. We never ask for that.
 _SWITCHING: Final = 101
 _NEVER: Final = float("inf")
 _NO_MEDIA_TYPE: Final[CIMultiDict[None]] = CIMultiDict({"Content-Type": None})
@@ -50,7 +50,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._connections: _Connections | None = None
-        # The one that requests go to, as aiohttp wants it.
+        # The origin that requests go to, as the request that aiohttp's pool wants. There is only one at a time.
         self._origins: dict[str, _Request] = {}
         self._open: set[_Body] = set()
 
@@ -146,7 +146,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _Answer(NamedTuple):
-    """An answer whose body is still to come, and what ends it before that."""
+    """An answer whose body is still to come, and a function that ends it early."""
 
     status: int
     headers: Iterable[tuple[bytes, bytes]]
@@ -155,24 +155,24 @@ class _Answer(NamedTuple):
 
 
 async def _write(said: bytes, connection: "Connection", protocol: "ResponseHandler") -> _Answer:
-    """A whole request in one write: what aiohttp has for that takes several times as long."""
+    """Send a whole request in one write, because aiohttp's own way takes several times as long."""
     if protocol.transport is None:
         raise aiohttp.ClientConnectionResetError("the connection is closed")
     protocol.transport.write(said)
     protocol.start_timeout()
     while True:
         message, content = await protocol.read()
-        # Before the answer there may be others, which only say that it will come.
+        # Interim answers (1xx) may come first; they only say that the answer will follow.
         if not 100 <= message.code < 200 or message.code == _SWITCHING:
             break
-    # With its last byte, the connection is there for others.
+    # Once the last byte of the body is here, other requests can use the connection.
     content.on_eof(connection.release)
     return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
 
 
 def _end(connection: "Connection", content: aiohttp.StreamReader) -> None:
     if not content.is_eof() and content.exception() is None:
-        # Somebody may still wait for more of it.
+        # Otherwise a reader that still waits for more of the body would wait for ever.
         content.set_exception(aiohttp.ClientConnectionError("the connection was closed"))
     connection.close()
 
@@ -180,7 +180,7 @@ def _end(connection: "Connection", content: aiohttp.StreamReader) -> None:
 async def _write_in_parts(
     request: httpx.Request, body: AsyncIterator[bytes], connection: "Connection", _protocol: "ResponseHandler"
 ) -> _Answer:
-    # aiohttp says itself that it sends in chunks.
+    # aiohttp adds this header itself.
     sent = [one for one in _text(request.headers.raw) if one[0].lower() != "transfer-encoding"]
     address = _origin_of(request) + request.url.raw_path.decode("ascii")
     answer = await _request(request.method, address, sent, body).send(connection)
@@ -329,7 +329,7 @@ def _timeout(connect: float | None) -> aiohttp.ClientTimeout:
 def _request(
     method: str, address: str, headers: Iterable[tuple[str, str]], body: AsyncIterator[bytes] | None
 ) -> _Request:
-    """A request of aiohttp. One without headers and body only says where to connect."""
+    """A request object of aiohttp. Without headers and body, it only tells the pool where to connect."""
     return _Request(
         method,
         URL(address, encoded=True),

@@ -1,4 +1,4 @@
-"""What aiohttp's failures are to httpx, by what is known of a request that may have arrived."""
+"""Turns failures of aiohttp into those of httpx that say as much about whether the request was sent."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
 FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError, RuntimeError)
-# The first that fits. Only the first two were not sent.
+# The first row that fits is used. Only in the first two was the request surely not sent.
 _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = (
     (aiohttp.ClientConnectorError, httpx.ConnectError),
     (aiohttp.InvalidURL, httpx.ConnectError),
@@ -26,6 +26,6 @@ _KINDS: Final[tuple[tuple[type[Exception], type[httpx.TransportError]], ...]] = 
 
 def failure_of(error: Exception) -> httpx.TransportError:
     kind = next(kind for cause, kind in _KINDS if isinstance(error, cause))
-    # aiohttp's own words have the URL in them, and what the platform sent.
+    # aiohttp's own message may hold the URL and what the platform sent, so it is left out.
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return kind((cause.strerror if isinstance(cause, OSError) else None) or type(error).__name__)

@@ -21,7 +21,7 @@ _COMMON: Final = tuple(
 _COMMON_OF_STREAMS: Final = tuple(
     (name, {"accept": "text/event-stream", "accept-encoding": "identity"}.get(name, value)) for name, value in _COMMON
 )
-# Under this key the transport finds the origin and the head as it is sent, so that it need not make them again.
+# Under this key, a request holds its origin and its finished head, so that the transport need not make them again.
 AS_SENT: Final = "as_sent"
 _FORMATS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _PART_BYTES: Final = 64 * 1024
@@ -38,7 +38,7 @@ def request_of(
     connect: float,
     streams: bool = False,
 ) -> httpx.Request:
-    """A request, with the time that it may wait for a connection and for each part; None is for ever."""
+    """A request that may wait `connect` seconds for a connection, and `seconds` for each part (None: for ever)."""
     origin, base = _origin(root)
     target = f"{base}{path}?{_query(body.params)}" if body.params else base + path
     url = _url(root, *target.partition("?")[::2])
@@ -56,7 +56,7 @@ def request_of(
     if content or method != "GET":
         own.append(("content-length", str(len(content))))
     sent = origin, head_of(method, target, common.text, own)
-    # Its own `__init__` looks at everything once more, and copies most of it.
+    # The `__init__` of httpx would check everything again, and copy most of it.
     request = httpx.Request.__new__(httpx.Request)
     request.method, request.url, request.headers = method, url, httpx.Headers()
     request.headers._list = [*common.raw, *_raw(own)]
@@ -66,7 +66,7 @@ def request_of(
 
 
 def head_of(method: str, target: str, common: str, own: Iterable[tuple[str, str]]) -> bytes:
-    """A request up to its body, as it is sent. The `common` headers are lines already.
+    """The bytes of a request up to its body. The `common` headers are lines already.
 
     Raises:
         httpx.LocalProtocolError: a header would begin another line.
@@ -98,7 +98,7 @@ def _raw(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes, bytes]]
 
 
 class _Common(NamedTuple):
-    """What every request to a platform says first, the host before all: by itself, as httpx keeps it, and as lines."""
+    """The headers that begin every request to a platform, the host first: as pairs, as httpx has them, as lines."""
 
     headers: list[tuple[str, str]]
     raw: list[tuple[bytes, bytes, bytes]]
@@ -159,7 +159,7 @@ def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
 
 
 async def close(response: httpx.Response) -> None:
-    """Leave the rest of an answer unread."""
+    """End an answer, and leave the rest of it unread."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     await response.stream.aclose()
 

@@ -1,4 +1,4 @@
-"""What is kept beside documents that are gone is forgotten with them, in their brain alone."""
+"""When documents are erased, what the file keeps beside them is erased too, but only in their own brain."""
 
 import json
 import sqlite3
@@ -18,7 +18,7 @@ SAID = ["Go on.", "The Secret does not work.", "Go on."]
 
 @pytest.fixture
 def brains(tmp_path: Path) -> list[Brain]:
-    """Two, with the same session and the same note in each."""
+    """Two brains, each with the same session and the same note."""
     store = Store.open(tmp_path)
     made = [store.brain("main"), store.create_brain("other", "other")]
     for brain in made:

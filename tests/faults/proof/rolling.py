@@ -1,7 +1,7 @@
 """Replicas behind nginx, with Redis: they are killed and restarted one after the other while clients write.
 
 Two gateways of two workers each, nginx with the files of `deploy/nginx/`, a Redis, and one platform. Only one process
-or one gateway is down at a time, as a disruption budget or a careful operator would have it.
+or one gateway is down at a time, as with a disruption budget or a careful operator.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.replicas.load import Told, differences, load, until_written, with_tok
 _SECONDS: Final = 300
 _WORKERS: Final = 2
 _UPSTREAM_TOKEN: Final = "upstream-token"
-# Many at once, each with pauses: it is not the machine that is tested.
+# Many clients at once, each with pauses, because the speed of the machine is not what is tested.
 _CLIENTS: Final = 16
 _PAUSE_SECONDS: Final = 0.1
 _KINDS: Final = ("a worker killed", "a gateway killed", "all gateways restarted in turn")
@@ -52,7 +52,7 @@ class _World:
 
 
 def run(full: bool) -> Part:
-    """Kills and restarts under load, for five minutes; in the small size, each kind once."""
+    """Kill and restart under load, for five minutes; in the small size, once in each way."""
     started = time.monotonic()
     seconds = _SECONDS if full else 0
     with tempfile.TemporaryDirectory() as folder, _world(Path(folder)) as world:
@@ -65,7 +65,7 @@ def run(full: bool) -> Part:
     failures += [f"{twice} calls failed twice: {dict(told.errors)}"] if twice else []
     failures += [] if again else ["no call met a kill or a restart"]
     failures += [f"{kind}: never" for kind in _KINDS if not met[kind]]
-    # What one gateway counts by itself, because Redis was slow for a moment, is not among them.
+    # If Redis is slow for a moment, a gateway counts some calls itself, so only half of all calls are required.
     failures += [f"Redis was asked {counted} times only"] if counted < told.sent.total() / 2 else []
     doubled = sum(isinstance(there, int) and there > 1 for there in wrong.values())
     figures = (told.sent.total(), len(told.marks) + sum(map(len, told.messages.values())), again, twice, doubled)
@@ -84,12 +84,12 @@ def run(full: bool) -> Part:
 
 
 async def _disturbed(world: _World, seconds: float) -> tuple[Told, Counter[str]]:
-    """Load, and one disturbance after the other; what clients were told, and how often each kind came."""
+    """Disturb the gateways again and again under load. Returns what clients were told, and how often each kind came."""
     chance, met, ends = random.Random(), Counter[str](), time.monotonic() + seconds
     async with load(world.url, world.token, _CLIENTS, _PAUSE_SECONDS, verify=False) as told:
         while time.monotonic() < ends or len(met) < len(_KINDS):
             await until_written(told, chance.randint(1, 20))
-            # Each kind once, then as it comes.
+            # First each kind once, then by chance.
             kind = chance.choice(_KINDS) if len(met) == len(_KINDS) else _KINDS[len(met)]
             await _disturb(kind, world.gateways, chance)
             met[kind] += 1
@@ -98,7 +98,7 @@ async def _disturbed(world: _World, seconds: float) -> tuple[Told, Counter[str]]
 
 
 async def _disturb(kind: str, gateways: list[Process], chance: random.Random) -> None:
-    """Returns once everything runs again."""
+    """Disturb once, and wait until everything runs again."""
     match kind:
         case "a worker killed":
             await _kill_worker(chance.choice(gateways), chance)
@@ -118,7 +118,7 @@ async def _kill_worker(gateway: Process, chance: random.Random) -> None:
 
 
 async def _kill(gateway: Process) -> None:
-    """All its processes at once, as if its machine were gone."""
+    """Kill all processes of a gateway at once, as if its machine were gone."""
     assert gateway.process is not None
     workers = children_of(gateway.process.pid)
     os.kill(gateway.process.pid, signal.SIGSTOP)

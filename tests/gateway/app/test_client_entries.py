@@ -1,4 +1,4 @@
-"""What is pasted into clients: for each of those that `connect` knows, and as it is read back there."""
+"""The entries that people paste into clients: one for each client that `connect` knows, and read back as meant."""
 
 import json
 import tomllib
@@ -29,7 +29,7 @@ def test_there_are_entries_for_every_client_that_can_be_connected() -> None:
     assert told == [(client.name, transport) for client in CLIENTS.values() for transport in ("HTTP", "stdio")]
 
 
-# Claude Code has commands.
+# Claude Code has commands instead of entries in a file.
 @pytest.mark.parametrize("key", [key for key in CLIENTS if key != "claude-code"])
 def test_an_entry_is_read_as_it_is_meant(key: str) -> None:
     client = CLIENTS[key]

@@ -1,4 +1,4 @@
-"""Limits that several workers share without Redis: they add up, and one that is killed leaves nothing behind."""
+"""Limits that several workers share without Redis: they are counted together, and a killed worker holds nothing."""
 
 import asyncio
 import subprocess
@@ -20,7 +20,7 @@ from tests.served import raw_call
 pytestmark = pytest.mark.not_quick
 
 Worker = Callable[..., MachineLimits]
-# Holds two places and says so; then somebody kills it.
+# A process that holds two places, says so, and waits to be killed.
 HOLDING = """
 import asyncio, pathlib, sys, time
 from gateway.app.machine_limits import MachineLimits
@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def worker(file: Path) -> AsyncIterator[Worker]:
-    """As many as one wants, as if each were a process."""
+    """Makes as many workers as a test wants, each as if it were a process."""
     made = list[MachineLimits]()
 
     def make(clock: Callable[[], float] = time.monotonic) -> MachineLimits:
@@ -74,7 +74,7 @@ async def test_a_bucket_of_several_workers_holds_as_much_as_one_of_ours(worker: 
         now += n % 7 / 10
         amount = n % 4 + 1
         assert await workers[n % 3].take("calls:ann", 2, 10, amount) == pytest.approx(ours.take(amount, now))
-    # Somebody else has a bucket of their own.
+    # Another caller has another bucket.
     assert await workers[0].take("calls:ben", 2, 10, 10) == 0
 
 
@@ -100,7 +100,7 @@ async def test_a_worker_that_is_killed_leaves_no_place_taken_and_what_it_took_st
     killed.wait()
     assert await alive.hold("calling:ann", 3)
     assert await alive.take("calls:ann", 0.001, 10, 7) > 0
-    # Its place among the workers is taken by the next one, and with it nothing of what it held.
+    # The next worker takes its place in the list of workers, but gets nothing of what it held.
     replaced = worker()
     assert await replaced.hold("calling:ann", 3)
     assert await replaced.hold("calling:ann", 3) == ""
@@ -149,7 +149,7 @@ def test_what_one_caller_may_store_holds_for_two_workers_together(tmp_path: Path
         call["headers"] |= {"authorization": f"Bearer {token}"}
         return httpx.post(served.url, **call).status_code
 
-    # Many at once, each with a connection of its own, so that both workers get some.
+    # Many calls at once, each with a connection of its own, so that both workers get some.
     with process(tmp_path, "--workers", "2", **settings) as served, ThreadPoolExecutor(16) as clients:
         began = time.monotonic()
         statuses = list(clients.map(write, range(200)))

@@ -1,4 +1,4 @@
-"""A command that ends as by `kill -9` once the embedded brain has come to a point of its n-th document.
+"""Runs a command, and kills it as `kill -9` does when the embedded brain reaches a point in writing its n-th document.
 
 `python -m tests.gateway.cli.dying NTH POINT COMMAND …`
 """
@@ -11,7 +11,7 @@ import sys
 from contract.platform.database import Database
 from gateway.cli.main import main
 
-# What SQLite is about to run: in the middle of the transaction, before it is durable, and before the next one.
+# The statement before which it dies: in the middle of the transaction, at its commit, or when the next one begins.
 POINTS = {"amid": "INSERT OR REPLACE INTO bodies", "uncommitted": "COMMIT", "committed": "BEGIN IMMEDIATE"}
 
 

@@ -1,4 +1,4 @@
-"""A word that every surface was told, and that is then erased: no tool, page, command or file has it any more."""
+"""A word is stored through every surface and then erased: no tool, page, command or file shows it any more."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.served import Served, raw_call, serving
 pytestmark = [pytest.mark.not_quick, pytest.mark.slow]
 
 WORD = "xylographica"
-# Found by these, so that no answer has the word only because it was in the question.
+# Searches use these words, because an answer that repeats its question would otherwise contain the word.
 ASKED = "the password of the vault"
 TOLD = f"I know the password of the vault: {WORD}."
 SAID = [{"role": "user", "content": TOLD}, {"role": "tool", "content": f"vault opened with {WORD}"}]
@@ -88,7 +88,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def called(served: Served, surface: str, tool: str, **arguments: Any) -> str:
-    """All of an answer."""
+    """The whole text of an answer."""
     request = raw_call("modern", tool, arguments)
     request["headers"] |= {"x-memoai-project": "home"}
     with httpx.Client(trust_env=False, timeout=60, limits=UNKEPT) as http:
@@ -102,7 +102,7 @@ def filled(value: str, places: dict[str, str]) -> str:
 
 
 def everything(served: Served, home: Path, places: dict[str, str]) -> dict[str, str]:
-    """What each tool, command and view says, by its name and what it was asked."""
+    """What each tool, command and view says. The keys are its name and what it was asked."""
     said = {}
     for surface, tool, arguments in READS:
         asked = {name: filled(value, places) if isinstance(value, str) else value for name, value in arguments.items()}
@@ -144,7 +144,7 @@ def test_a_forgotten_word_is_in_no_answer_of_any_surface_page_or_command_and_in_
     backup = tmp_path / "backups" / "brains-2026-01-31.sqlite3"
     assert run(tmp_path, "backup", str(backup)).returncode == 0
     meant = paths_with_the_word(tmp_path)
-    # A path is made of the title: the word is in some of them, too. An error repeats the path it was asked for.
+    # Paths are made from titles, so some of them have the word too. An error repeats the path that was asked for.
     assert [path for path in meant if WORD in path] != []
     found = json.loads(called(served, "chat", "search", query=ASKED))["result"]["structuredContent"]["results"]
     places = {
@@ -153,11 +153,11 @@ def test_a_forgotten_word_is_in_no_answer_of_any_surface_page_or_command_and_in_
         "cluster": IDS.findall(called(served, "being", "recall_memory"))[0],
     }
 
-    # Whatever is asked has it before; else it would prove nothing that it has not later.
+    # Every answer has the word before it is erased. Otherwise its absence afterwards would prove nothing.
     before = everything(served, tmp_path, places)
     assert [asked for asked, said in before.items() if WORD not in said] == []
 
-    # The gateway goes on serving. What a tool said has no note of its own: it is named by its number.
+    # The gateway goes on serving. The message of a tool has no note, so the path of a message names it.
     settings = {"BRAINS_BACKUP_DIR": str(backup.parent)}
     done = run(tmp_path, "rm", "--purge", "--yes", *meant, "sessions/talk/000002.md", **settings)
     assert done.returncode == 0, done.stderr
@@ -170,5 +170,5 @@ def test_a_forgotten_word_is_in_no_answer_of_any_surface_page_or_command_and_in_
     files = [file for file in (tmp_path / "data").rglob("*") if file.is_file()]
     assert {"brains.sqlite3", "brains.sqlite3-wal", "brains.sqlite3-shm"} <= {file.name for file in files}
     assert [file.name for file in files if WORD.encode() in file.read_bytes().lower()] == []
-    # All else is there, and found.
+    # Everything else is still there, and is found.
     assert "in the hall" in called(served, "memory", "memory_search", query="where are the keys?")

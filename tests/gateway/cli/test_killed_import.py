@@ -1,4 +1,4 @@
-"""An import that is ended by `kill -9` and repeated: nothing is lost, and nothing is there twice."""
+"""An import is killed by `kill -9` and repeated: nothing is lost, and nothing is stored twice."""
 
 import json
 import os
@@ -25,19 +25,19 @@ from tests.served import listening
 
 pytestmark = [pytest.mark.not_quick, pytest.mark.slow]
 
-# Written in four batches: the last of the kills comes in the second one.
+# Enough notes for four batches. The last kill comes in the second batch.
 NOTES = {f"memory/global/note-{n:02}.md": f"# Note {n}\n\nThe {n}. of many.\n" for n in range(4 * AT_ONCE)}
 KILLS = 10
-# Of an exchange with a platform: nothing is there yet, a part of it, all of it, and the answer too.
+# Moments of an exchange: the head of the request is there, half of its body, all of it, its effect, and the answer.
 MOMENTS = (Point.head, Point.body_half, Point.delivered, Point.committed, Point.answered)
 
 Killed = Callable[[str, int, int], dict[str, str]]
-"""Begins an import into an empty brain of this name that is killed, in the n-th write. Returns the brain's settings."""
+"""Starts an import into a new brain of this name, and kills it in the n-th write. Returns the brain's settings."""
 
 
 @pytest.fixture
 def lines(tmp_path: Path) -> bytes:
-    """What another brain has exported."""
+    """The export of another brain."""
     given = [json.dumps({"path": path, "content": content}) + "\n" for path, content in NOTES.items()]
     assert run(tmp_path, "import", "-", stdin="".join(given)).returncode == 0
     assert run(tmp_path, "export", "lines.jsonl").returncode == 0
@@ -81,7 +81,7 @@ def behind_a_proxy(home: Path, url: str) -> Iterator[Killed]:
             with importing(home, "gateway", **{**settings, "BRAINS_UPSTREAM_URL": proxy.url}) as process:
                 victim.set_result(process)
                 assert process.wait(60) == -signal.SIGKILL
-            # What it had sent arrives all the same, before anybody looks.
+            # What it sent before it was killed still arrives. Wait for that before looking.
             assert proxy.settled(60)
             return settings
 
@@ -116,5 +116,5 @@ def test_an_import_killed_at_ten_points_and_repeated_is_whole_and_nothing_is_the
         assert sorted(one["path"] for one in kept if one["path"].startswith("memory/")) == sorted(NOTES)
         assert run(tmp_path, "export", f"again-{nth}.jsonl", **settings).returncode == 0
         assert (tmp_path / f"again-{nth}.jsonl").read_bytes() == lines
-    # It was killed in the first batch and after it, and never when it was done.
+    # Some kills came in the first batch, some after it, and none when the import was done.
     assert min(halfway) <= AT_ONCE <= max(halfway) < len(NOTES), halfway

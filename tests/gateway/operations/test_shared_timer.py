@@ -1,4 +1,4 @@
-"""One timer of the loop for many moments: each comes, and in its order; those that were dropped do not."""
+"""One timer of the loop for many moments: each comes in its order, except those that were dropped."""
 
 import asyncio
 import gc
@@ -40,7 +40,7 @@ async def test_what_is_done_in_time_is_left_alone() -> None:
     timer = SharedTimer()
     with timer.limit(SOON):
         pass
-    # A moment after that one: it has passed, and nobody was cancelled.
+    # Wait for a later moment. By then the limit has passed, and it cancelled nobody.
     passed = asyncio.Event()
     timer.add(asyncio.get_running_loop(), LATER, passed.set)
     await passed.wait()
@@ -111,7 +111,7 @@ def test_it_goes_on_with_another_loop() -> None:
 
 
 class Held:
-    """What a context may hold."""
+    """An object that a context may hold."""
 
 
 CONTEXT: ContextVar[Held] = ContextVar("CONTEXT")
@@ -128,6 +128,6 @@ async def test_it_holds_nothing_of_the_call_that_set_it(no_collector: None) -> N
             pass
 
     await asyncio.ensure_future(call())
-    # What told us of its end holds it until the next turn of the loop.
+    # The callback that reported the end of the task keeps its context until the next turn of the loop.
     await asyncio.sleep(0)
     assert held[0]() is None

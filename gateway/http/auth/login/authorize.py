@@ -59,7 +59,7 @@ class Authorize:
     keyring: Keyring
     throttle: Throttle
     documents: Places
-    """For those whose program's document is being fetched. Nobody has logged in yet, and documents may be slow."""
+    """Limits how many documents of programs are fetched at once: they may be slow, and nobody has logged in yet."""
     login_scope: str
 
     async def begin(self, request: Request) -> Response:
@@ -77,7 +77,7 @@ class Authorize:
             said = {"error": wrong.error, "error_description": str(wrong)}
             if is_on_this_machine(redirect_uri):
                 return self._send_back(redirect_uri, query.get("state"), **said)
-            # Anybody can register an address: nobody is sent there by a link to us alone, before they have seen it.
+            # Anybody can register an address. So a link to this login sends nobody there before they have seen it.
             _note_wrong(said)
             return refusal_page(str(wrong), tell=self._answer(redirect_uri, query.get("state"), said))
         browser = cookie_of(request, self._cookie) or ""
@@ -198,7 +198,7 @@ class Authorize:
         return Response(status_code=303, headers={**security_headers(redirect_uri), "location": there})
 
     def _answer(self, redirect_uri: str, state: str | None, answer: Mapping[str, str]) -> str:
-        """The address of a program, with what it is told."""
+        """The address of a program, with our answer to it in the query."""
         return with_answer(redirect_uri, **answer, state=state, iss=self.issuer)
 
     @property

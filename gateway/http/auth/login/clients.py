@@ -28,7 +28,7 @@ _REGISTERED_SECONDS: Final = 10 * 365 * 24 * 3600
 _DOCUMENT_BYTES: Final = 16 * 1024
 _KEPT, _KEPT_SECONDS, _FAILED_SECONDS = 256, 300.0, 30.0
 _CLIENT_ID_LENGTH: Final = 2048
-# Without a secret, because everybody can read such a document. Keys are not checked: see SECURITY.md.
+# Everybody can read such a document, so it can hold no secret. We do not check keys either: see SECURITY.md.
 _PUBLIC: Final = frozenset({None, "none", "private_key_jwt"})
 
 

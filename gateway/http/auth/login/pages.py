@@ -97,7 +97,7 @@ def consent_page(gateway: str, asked: Asked, user: User, form: Form) -> HTMLResp
 
 
 def refusal_page(sentence: str, status: int = 400, tell: str | None = None) -> HTMLResponse:
-    """Why nothing comes of it; and where the program is told so, if the person likes."""
+    """A page that says why the login fails. `tell` is a link by which the person may tell the program."""
     said = [f"<p>{escape(sentence)}</p>", "<p>Nothing was allowed. You can close this page.</p>"]
     if tell is not None:
         link = f'<a href="{escape(tell)}" rel="noreferrer">Tell {escape(target_of(tell))}</a>'

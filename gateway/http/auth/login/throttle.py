@@ -25,7 +25,7 @@ class Rate:
     seconds: float
 
 
-# Guesses from one address use up less of BY_USER than comes back meanwhile: they keep nobody out elsewhere.
+# This lets one address guess more slowly than BY_USER fills up again, so its guesses lock nobody out elsewhere.
 BY_USER_AND_ADDRESS: Final = Rate("user and address", 5, 30.0)
 BY_USER: Final = Rate("user", 20, 15.0)
 BY_ADDRESS: Final = Rate("address", 20, 3.0)
@@ -42,7 +42,7 @@ class TooMany(Exception):
 
 
 class Places:
-    """So many at once, of which one address may have a few: what is slow for one keeps nobody else out."""
+    """A number of places, of which one address may hold only a few, so that its slow requests keep nobody else out."""
 
     def __init__(self, total: int, each: int) -> None:
         self._total, self._each = total, each
@@ -58,7 +58,7 @@ class Places:
             yield
         finally:
             self._held[address] -= 1
-            # Without those who have none.
+            # Adding an empty counter removes the addresses that hold nothing.
             self._held += Counter()
 
 

@@ -1,4 +1,4 @@
-"""Metrics by OTLP: what a collector is sent is what `/metrics` shows, on by the standard variables alone."""
+"""Metrics by OTLP: a collector gets what `/metrics` shows, and only the standard variables turn this on."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Iterator[MetricsPlace]:
 
 
 def counted(place: MetricsPlace) -> None:
-    """A process that counted, and is gone."""
+    """Count as a process does that has ended since."""
     recorder = Recorder(place.directory)
     tool = recorder.tool("memory", "memory_search")
     for outcome, seconds in (("ok", 0.001), ("ok", 0.02), ("no_brain", 3.0), ("ok", 1000.0)):
@@ -46,14 +46,14 @@ def counted(place: MetricsPlace) -> None:
 
 
 def shown(place: MetricsPlace) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """What `/metrics` says; the buckets of a histogram are below its name."""
+    """The samples that `/metrics` shows, by name and labels."""
     page = MetricsPage(place).render("text/plain")[0].decode()
     samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
     return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
 
 
 def as_shown(sent: dict[tuple[str, frozenset[tuple[str, str]]], Point]) -> dict[object, float]:
-    """What was sent, as `/metrics` would say it."""
+    """The points that were sent, in the form in which `/metrics` shows them."""
     said: dict[object, float] = {}
     for (name, labels), point in sent.items():
         if point.kind != "histogram":
@@ -127,7 +127,7 @@ def test_of_two_workers_a_collector_is_sent_all_that_was_counted(tmp_path: Path)
     with collecting(OTEL_METRIC_EXPORT_INTERVAL="600000") as collector:
         with process(tmp_path, "--workers", "2") as served:
             for _ in range(20):
-                # A connection of its own each time.
+                # Each call has a connection of its own, so that both workers get some.
                 call = raw_call("modern", "memory_list_brains", {})
                 assert httpx.post(served.url, **call, trust_env=False).status_code == 200
         assert said(collector, f"{of.CALLS}_total", tool="memory_list_brains", outcome="ok") == 20
