@@ -17,6 +17,7 @@ from contract.words import cut, shown, some
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
+LISTING: Final = "GET /v1/brains/{brain}/documents"
 # The names that a brain may have in a path.
 NAMES: Final = ("id", "slug", "brainId")
 
@@ -127,10 +128,16 @@ class HttpTarget:
     async def refuse_to_write_elsewhere(self, made: str) -> None:
         """Stop before the first document is written if a brain that was just made already lists some.
 
-        Raises: Unchecked: then the brain is not deleted either, because that might delete another brain.
+        Raises:
+            Unchecked: then the brain is not deleted either, because that might delete another brain.
+            Blocked: the platform has a list of documents, but could not send it.
         """
+        answer = await self._listing(made)
+        if answer is None or answer.status in (429, *range(500, 600)):
+            # Whether documents would go elsewhere is not known, so none is written.
+            raise Blocked(fault_of(LISTING, "no answer" if answer is None else answer.told()))
         # An index that a platform keeps beside the documents, such as `.search.db`, does not count.
-        there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
+        there = [path for path in _paths_in(answer) if not path.rpartition("/")[2].startswith((".", "_"))]
         if not there:
             return
         self.brains.remove(made)
@@ -178,16 +185,17 @@ class HttpTarget:
         return gone
 
     async def paths(self, brain: str) -> list[str]:
-        """The paths of all documents of a brain."""
+        """The paths of all documents of a brain; none if they cannot be listed."""
+        answer = await self._listing(brain)
+        return [] if answer is None else _paths_in(answer)
+
+    async def _listing(self, brain: str) -> Answer | None:
         query = {"recursive": "true", "include_generated": "true"}
         request = Request(method="GET", path=f"/v1/brains/{quote(brain, safe='')}/documents", query=query)
         try:
-            body = (await self.send(request)).json()
+            return await self.send(request)
         except NoAnswer:
-            return []
-        items = body.get("items") if isinstance(body, dict) else None
-        files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
-        return [str(one.get("path")) for one in files]
+            return None
 
     async def delete_documents(self, brain: str, paths: list[str], ours: str) -> list[str]:
         """Delete documents with names of ours. Returns paths that stay: they have other names or cannot be deleted."""
@@ -228,6 +236,13 @@ class HttpTarget:
         except NoAnswer as error:
             subject = f"{request.method} {request.path}"
             raise Blocked(silence_of(str(error)) if error.dead else fault_of(subject, str(error))) from error
+
+
+def _paths_in(listed: Answer) -> list[str]:
+    body = listed.json()
+    items = body.get("items") if isinstance(body, dict) else None
+    files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
+    return [str(one.get("path")) for one in files]
 
 
 def brains_in(listed: Answer) -> list[dict[str, Any]]:

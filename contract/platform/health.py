@@ -21,7 +21,6 @@ _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING: Final = {
     sqlite3.SQLITE_FULL: FULL,
     sqlite3.SQLITE_BUSY: LOCKED,
-    sqlite3.SQLITE_LOCKED: LOCKED,
     sqlite3.SQLITE_READONLY: READ_ONLY,
 }
 # Less than a few notes need.

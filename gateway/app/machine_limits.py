@@ -28,9 +28,12 @@ _NAMES_KEPT: Final = 30_000
 
 
 def make_limits_file(path: Path) -> None:
-    """Make a file in which nothing is counted yet."""
-    with path.open("xb") as made:
-        made.truncate(_ROWS_AT + _ROWS * _ROW.size)
+    """Make a file in which nothing is counted yet. It is written in full, because a write to a mapped file that finds
+    the disk full kills the process.
+
+    Raises: OSError: there is no room for it.
+    """
+    path.write_bytes(bytes(_ROWS_AT + _ROWS * _ROW.size))
 
 
 class MachineLimits:
@@ -71,6 +74,9 @@ class MachineLimits:
         return name
 
     def give_back(self, place: str) -> None:
+        # At the end of the process, a call may still hold a place when the file is closed already.
+        if self._file.closed:
+            return
         with self._alone():
             self._count(place, -1)
 
@@ -131,6 +137,7 @@ def _is_alive(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
+        # All workers are of one user: an id that belongs to another is no worker any more.
         return False
     return True

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.app.desk import Desk
@@ -116,8 +117,20 @@ async def _purge(desk: Desk, arguments: argparse.Namespace) -> None:
     for path in arguments.notes:
         if not arguments.yes and not confirm(f"Erase {printable(path)} for good, with all its versions?"):
             raise CannotStart("Nothing was erased. To erase it without being asked, add --yes.")
-    copies = {path: await desk.erase(path) for path in arguments.notes}
-    is_embedded = desk.rewrite()
+    copies: dict[str, int] = {}
+    try:
+        for path in arguments.notes:
+            copies[path] = await desk.erase(path)
+    finally:
+        # Also if one of them fails: the words of those before it must not stay in the file.
+        is_embedded = desk.rewrite()
+        await _tell_erased(desk, copies, is_embedded=is_embedded)
+    if missing := [path for path, count in copies.items() if not count]:
+        raise GatewayError("not_found", f"There is no note {', '.join(missing)}, and no version of one.")
+
+
+async def _tell_erased(desk: Desk, copies: Mapping[str, int], *, is_embedded: bool) -> None:
+    """Say how many copies of each note are erased, and where else it may be."""
     for path, count in copies.items():
         if count:
             say(f"{printable(path)} is erased: {count} in all.")
@@ -129,8 +142,6 @@ async def _purge(desk: Desk, arguments: argparse.Namespace) -> None:
             )
     if any(copies.values()):
         say(_BACKUPS_MAY if is_embedded else _PLATFORM_MAY)
-    if missing := [path for path, count in copies.items() if not count]:
-        raise GatewayError("not_found", f"There is no note {', '.join(missing)}, and no version of one.")
 
 
 async def move(desk: Desk, arguments: argparse.Namespace) -> None:

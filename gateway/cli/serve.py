@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,40 +129,43 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
         changed |= {"upstream_token": SecretStr(str(embedded.endpoint.token))}
         # For the workers, the embedded brain is a platform.
         changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
-    directory = _own_directory()
-    if settings.state_keys_file is None:
-        changed["state_keys_file"] = _shared_key(directory)
     # The workers ask the brain, and it asks the models.
     changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
-    limits_file = _limits_file(directory)
-    config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place, limits_file), workers)
     try:
+        if settings.state_keys_file is None:
+            changed["state_keys_file"] = _shared_key()
+        limits_file = _limits_file(settings)
+        config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place, limits_file), workers)
         Workers(config, sockets=[listening]).run()
     finally:
         if stop is not None:
             stop()
 
 
+@cache
 def _own_directory() -> Path:
-    """A directory for what the workers of this process share. It is removed when the process ends."""
+    """A directory for what the workers of this process share, made when it is needed. It is removed at the end."""
     directory = tempfile.mkdtemp(prefix="brains-gateway-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return Path(directory)
 
 
-def _shared_key(directory: Path) -> Path:
+def _shared_key() -> Path:
     """A key that only the workers have, in a file, because others can read an environment."""
-    path = directory / "state-keys"
+    path = _own_directory() / "state-keys"
     replace_file(path, secrets.token_hex(32).encode())
     return path
 
 
-def _limits_file(directory: Path) -> Path | None:
-    """The file in which all workers count what callers use; None on Windows, where each worker counts for itself."""
-    if sys.platform == "win32":
+def _limits_file(settings: Settings) -> Path | None:
+    """The file in which all workers count what callers use; None if nothing is counted there.
+
+    On Windows, each worker counts for itself.
+    """
+    if sys.platform == "win32" or not settings.tells_callers_apart or settings.redis_url is not None:
         return None
     from gateway.app.machine_limits import make_limits_file
 
-    path = directory / "limits"
+    path = _own_directory() / "limits"
     make_limits_file(path)
     return path

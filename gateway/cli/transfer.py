@@ -114,7 +114,9 @@ def _progress(told: str, total: int | None) -> Iterator[Callable[..., None]]:
 
 def _by_number(one: tuple[str, str]) -> list[tuple[int, str]]:
     """Compares numbers as numbers, so that line 9 comes before line 10."""
-    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"([0-9]{1,18})", one[0])]
+    return [
+        (int(part) if part.isascii() and part.isdigit() else -1, part) for part in re.split(r"([0-9]{1,18})", one[0])
+    ]
 
 
 def _tell_left(left: Iterable[tuple[str, str]]) -> None:

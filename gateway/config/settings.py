@@ -183,7 +183,7 @@ class Settings(BrainSettings):
         None,
         description="Redis or Valkey, where the limits of a caller are counted for all workers and replicas together: "
         "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: they hold for the "
-        "workers of one gateway. Needs `pip install brains-gateway[redis]`.",
+        "workers of one gateway together, or on Windows for each worker. Needs `pip install brains-gateway[redis]`.",
     )
     direct: Literal["on", "off"] = Field(
         "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."

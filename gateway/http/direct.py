@@ -191,7 +191,7 @@ class _Answer:
 
     async def _wait_until_left(self, receive: Receive, task: "asyncio.Task[Any]") -> None:
         while (await receive())["type"] != "http.disconnect":
-            self._moment = None
+            pass
         self.is_left = True
         task.cancel()
 

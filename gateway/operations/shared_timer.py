@@ -7,8 +7,8 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Final
 
-# Without it, the timer would keep the context of the call that set it alive.
-_NO_CONTEXT: Final = Context()
+# Looks at the moments are at least this far apart. Each look goes through all moments.
+_APART: Final = 0.01
 
 
 class Moment:
@@ -35,6 +35,8 @@ class SharedTimer:
         self._armed = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # Without it, the timer would keep the context of the call that set it alive.
+        self._context = Context()
 
     def add(self, loop: asyncio.AbstractEventLoop, seconds: float, happen: Callable[[], None]) -> Moment:
         """Let something happen after this many seconds."""
@@ -61,15 +63,19 @@ class SharedTimer:
     def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._armed, self._timer = due, loop.call_at(due, self._look, loop, context=_NO_CONTEXT)
+        self._armed, self._timer = due, loop.call_at(due, self._look, loop, context=self._context)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        now, self._armed, self._timer = loop.time(), math.inf, None
+        if loop is not self._loop:
+            return
+        # The loop may call a little before the time, by its clock.
+        now = max(loop.time(), self._armed)
+        self._armed, self._timer = math.inf, None
         for moment in [moment for moment in self._moments if moment.due <= now]:
             self._moments.discard(moment)
             moment.happen()
         if self._moments:
-            self._arm(loop, min(self._armed, *(moment.due for moment in self._moments)))
+            self._arm(loop, max(now + _APART, min(moment.due for moment in self._moments)))
 
 
 class TimeLimit(Moment):

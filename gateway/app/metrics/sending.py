@@ -26,6 +26,7 @@ log = structlog.get_logger()
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _SECONDS: Final = 60.0
 _LEAST_SECONDS: Final = 0.1
+_MOST_SECONDS: Final = 24 * 60 * 60.0
 _CLOSE_SECONDS: Final = 3.0
 _SINCE_THE_START: Final = sdk.AggregationTemporality.CUMULATIVE
 # The smallest and the largest value. The protocol does not need them, but the SDK's types do.
@@ -41,10 +42,17 @@ def metrics_sent(place: MetricsPlace) -> Iterator[None]:
         return
     sender, stop, seconds = _Sender(place), threading.Event(), _interval()
 
+    def send() -> None:
+        try:
+            sender.send()
+        except OSError as error:
+            # The figures of a process could not be read now. The next time they may be.
+            log.warning("metrics.failed", reason=error.strerror)
+
     def send_on() -> None:
         while not stop.wait(seconds):
-            sender.send()
-        sender.send()
+            send()
+        send()
 
     thread = threading.Thread(target=send_on, name="metrics", daemon=True)
     thread.start()
@@ -57,7 +65,7 @@ def metrics_sent(place: MetricsPlace) -> Iterator[None]:
 
 def _interval() -> float:
     try:
-        return max(_LEAST_SECONDS, float(os.environ.get(_INTERVAL, "")) / 1000)
+        return min(max(_LEAST_SECONDS, int(os.environ.get(_INTERVAL, "")) / 1000), _MOST_SECONDS)
     except ValueError:
         return _SECONDS
 

@@ -268,10 +268,11 @@ class Round:
         # words.
         if self._no_list is not None and fingerprint(*self._no_list) != fingerprint(*answers[0]):
             answers.append(await self._send("GET", paths[0]))
+        # What stands before another root, such as a login page, says nothing about the one that every platform has.
         for response, body in answers:
-            if not _is_evidence(response):
+            if f"{_BRAINS}/" in response.url.path and not _is_evidence(response):
                 raise from_refusal(Op.LIST_BRAINS, response, problem_of(response, body))
-        return frozenset(fingerprint(*answer) for answer in answers)
+        return frozenset(fingerprint(*answer) for answer in answers if _is_evidence(answer[0]))
 
     async def _try_all(self, brain: str, routes: Iterable[Route]) -> dict[str, Answer | GatewayError]:
         """The answer of each route, or the failure if none came."""

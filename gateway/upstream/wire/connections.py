@@ -232,7 +232,8 @@ class _Body(httpx.AsyncByteStream):
 
 
 def _in_parts(read: bytes) -> list[bytes]:
-    """Unpacks a body, the last packing first. It may become a thousand times as large; the reader counts each part."""
+    """Small parts of what was read, the last part first. A part may unpack to a thousand times its size, and the reader
+    counts each."""
     if len(read) <= _PART_BYTES:
         return [read] if read else []
     return [read[start : start + _PART_BYTES] for start in range(0, len(read), _PART_BYTES)][::-1]

@@ -72,7 +72,7 @@ def head_of(method: str, target: str, common: str, own: Iterable[tuple[str, str]
         httpx.LocalProtocolError: a header would begin another line.
     """
     lines = [f"{name}: {value}" for name, value in own]
-    said = "".join(lines)
+    said = "".join([target, *lines])
     if "\n" in said or "\r" in said or "\0" in said:
         raise httpx.LocalProtocolError("a header would begin another line")
     return "\r\n".join([f"{method} {target} HTTP/1.1", common, *lines, "", ""]).encode("ascii")

@@ -51,7 +51,6 @@ def test_damage_that_was_met_is_remembered_and_told_once(file: Path, caplog: pyt
     [
         (sqlite3.SQLITE_FULL, FULL),
         (sqlite3.SQLITE_BUSY, LOCKED),
-        (sqlite3.SQLITE_LOCKED, LOCKED),
         (sqlite3.SQLITE_READONLY, READ_ONLY),
         (sqlite3.SQLITE_READONLY_DBMOVED, READ_ONLY),
     ],
@@ -104,3 +103,9 @@ def test_whoever_meets_damage_while_reading_or_writing_notes_it(
         assert store.problem() == DAMAGED
     finally:
         store.close()
+
+
+def test_a_conflict_inside_this_process_is_no_lock_of_another_program(file: Path) -> None:
+    of_file = Health(file, SCHEMA_VERSION, Clock())
+    of_file.note(failed(sqlite3.SQLITE_LOCKED))
+    assert of_file.problem() is None

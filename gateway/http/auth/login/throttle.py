@@ -42,7 +42,7 @@ class TooMany(Exception):
 
 
 class Places:
-    """A number of places, of which one address may hold only a few, so that its slow requests keep nobody else out."""
+    """A number of places, of which one address may hold only a few. Slow requests of a few addresses can fill them."""
 
     def __init__(self, total: int, each: int) -> None:
         self._total, self._each = total, each
