@@ -128,14 +128,17 @@ class HttpTarget:
     async def refuse_to_write_elsewhere(self, made: str) -> None:
         """Stop before the first document is written if a brain that was just made already lists some.
 
-        Raises:
-            Unchecked: then the brain is not deleted either, because that might delete another brain.
-            Blocked: the platform has a list of documents, but could not send it.
+        Raises: Unchecked: then the brain is not deleted either, because that might delete another brain.
         """
         answer = await self._listing(made)
         if answer is None or answer.status in (429, *range(500, 600)):
-            # Whether documents would go elsewhere is not known, so none is written.
-            raise Blocked(fault_of(LISTING, "no answer" if answer is None else answer.told()))
+            self.brains.remove(made)
+            told = "did not answer" if answer is None else f"answered {answer.told()}"
+            raise Unchecked(
+                f"no document was written, because it is not known whether {self.url} writes to the brain that is "
+                f"named: {LISTING} {told}; {made}, which was just made, was not deleted either. "
+                "Give --brain NAME if what the run writes may go there"
+            )
         # An index that a platform keeps beside the documents, such as `.search.db`, does not count.
         there = [path for path in _paths_in(answer) if not path.rpartition("/")[2].startswith((".", "_"))]
         if not there:

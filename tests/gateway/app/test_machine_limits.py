@@ -1,6 +1,7 @@
 """Limits that several workers share without Redis: they are counted together, and a killed worker holds nothing."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -76,6 +77,32 @@ async def test_a_bucket_of_several_workers_holds_as_much_as_one_of_ours(worker: 
         assert await workers[n % 3].take("calls:ann", 2, 10, amount) == pytest.approx(ours.take(amount, now))
     # Another caller has another bucket.
     assert await workers[0].take("calls:ben", 2, 10, 10) == 0
+
+
+def test_the_file_has_all_its_room_from_the_start(file: Path) -> None:
+    # On a full disk, a write to a part of the file that has no room yet would end the process.
+    about = file.stat()
+    assert about.st_blocks * 512 >= about.st_size > _ROWS
+
+
+async def test_an_id_that_now_belongs_to_another_user_is_no_worker(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = worker()
+    assert await first.hold("calling:ann", 1)
+
+    def not_ours(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", not_ours)
+    assert await worker().hold("calling:ann", 1)
+
+
+async def test_a_place_may_be_given_back_after_the_file_is_closed(file: Path) -> None:
+    limits = MachineLimits(file)
+    place = await limits.hold("calling:ann", 1)
+    await limits.close()
+    limits.give_back(place)
 
 
 async def test_places_are_shared_and_given_back_to_all(worker: Worker) -> None:

@@ -52,6 +52,17 @@ def test_an_erased_word_is_in_no_answer_and_not_in_the_files(tmp_path: Path, mon
     assert [other for other in others if other not in found] == []
 
 
+def test_a_note_that_cannot_be_erased_leaves_no_word_of_one_that_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PRAGMAS", (*database.PRAGMAS, "PRAGMA secure_delete = OFF"))
+    path = run(tmp_path, "add", "--path", "memory/global/secret.md", stdin=f"{WORD} " * 4000).stdout.strip()
+    done = run(tmp_path, "rm", "--purge", "--yes", path, "../climb.md")
+    assert done.returncode != 0
+    assert f"{path} is erased: 1 in all." in done.stderr
+    assert files_with(WORD, tmp_path / "data") == []
+
+
 def test_where_else_it_may_be_is_named(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data")
     brain = store.brain("main")

@@ -1,9 +1,11 @@
 """Metrics by OTLP: a collector gets what `/metrics` shows, and only the standard variables turn this on."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import httpx
@@ -81,6 +83,31 @@ def test_a_collector_is_sent_what_metrics_shows(place: MetricsPlace) -> None:
 def test_they_are_sent_again_and_again(place: MetricsPlace) -> None:
     with collecting(OTEL_METRIC_EXPORT_INTERVAL="100") as collector, metrics_sent(place):
         collector.wait_for_metrics(times=3)
+
+
+def test_figures_that_cannot_be_read_once_are_sent_the_next_time(
+    place: MetricsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = iter([OSError(errno.ENOSPC, "No space left on device")])
+    collect = MetricsPage.collect
+
+    def collect_or_fail(page: MetricsPage) -> Any:
+        if (trouble := next(troubles, None)) is not None:
+            raise trouble
+        return collect(page)
+
+    monkeypatch.setattr(MetricsPage, "collect", collect_or_fail)
+    with capture_logs() as lines, collecting(OTEL_METRIC_EXPORT_INTERVAL="100") as collector, metrics_sent(place):
+        collector.wait_for_metrics(times=1)
+    assert [(line["event"], line["reason"]) for line in lines] == [("metrics.failed", "No space left on device")]
+
+
+@pytest.mark.parametrize("said", ["inf", "soon", "100000000000000000000"])
+def test_an_interval_that_makes_no_sense_does_not_end_the_metrics(place: MetricsPlace, said: str) -> None:
+    counted(place)
+    with collecting(OTEL_METRIC_EXPORT_INTERVAL=said) as collector, metrics_sent(place):
+        pass
+    assert as_shown(collector.metrics) == shown(place)
 
 
 @pytest.mark.parametrize(
