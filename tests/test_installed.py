@@ -58,9 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where uv, uvx and pipx are."""
     place = tmp_path_factory.mktemp("tools")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "-qq", "--disable-pip-version-check"]
-    subprocess.run([*pip, "uv", "pipx"], check=True)
+    subprocess.run([*make_environment(place), "uv", "pipx"], check=True)
     return place / "bin"
 
 
@@ -93,18 +91,28 @@ def installed(
         command = [str(tools / request.param), *INSTALL[request.param], "--python", sys.executable, str(built[0])]
         subprocess.run(command, check=True, cwd=home, env=for_one_user, capture_output=True)
         return Installed(home / ".local" / "bin" / "brains-gateway", home, environment)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(place), "install", "-qq", "--disable-pip-version-check"]
     wheel, source = built
     if request.param == "wheel":
-        subprocess.run([*pip, "--no-deps", str(wheel)], check=True, cwd=home)
-        site = next(place.glob("lib/python*/site-packages"))
-        # The packages, but not the repository: a path file in a directory that a path file names is not read.
-        (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
-    else:
-        chosen = source if request.param == "sdist" else wheel
-        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(chosen)], check=True, cwd=home)
+        return Installed(install_alone(wheel, place), home, environment)
+    pip = make_environment(place)
+    chosen = source if request.param == "sdist" else wheel
+    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(chosen)], check=True, cwd=home)
     return Installed(place / "bin" / "brains-gateway", home, environment)
+
+
+def make_environment(place: Path) -> list[str]:
+    """A new environment. Returns the command that installs into it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    return [sys.executable, "-m", "pip", "--python", str(place), "install", "-qq", "--disable-pip-version-check"]
+
+
+def install_alone(wheel: Path, place: Path) -> Path:
+    """Install the wheel, and borrow the packages that it needs from here. Returns the command."""
+    subprocess.run([*make_environment(place), "--no-deps", str(wheel)], check=True, cwd=place)
+    site = next(place.glob("lib/python*/site-packages"))
+    # The packages, but not the repository: a path file in a directory that a path file names is not read.
+    (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    return place / "bin" / "brains-gateway"
 
 
 @pytest.fixture

@@ -19,14 +19,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.config import signing_keys
-from tests.contract.targets import reference_app
+from tests.contract.targets import PAGE, page_app, reference_app
 from tests.daemons.llm import ScriptedLLM
 from tests.daemons.real import running_daemon
 from tests.gateway.cli.running import run
 from tests.peers.test_daemon import TOKENS, talkative
 from tests.served import listening
+from tests.web import web_on
 
 AUDIENCE = "reference-platform"
+OTHERS = Path(__file__).parents[1] / "gateway" / "cli" / "others"
 
 
 @dataclass
@@ -171,6 +173,37 @@ def test_what_is_exported_is_imported_into_another_brain_and_the_same(desk: Desk
         assert (done.returncode, f"{new} notes are new, {there} were there already" in done.stderr) == (0, True)
     desk.good("export", "two.jsonl", "--brain", "copy")
     assert (desk.home / "one.jsonl").read_bytes() == (desk.home / "two.jsonl").read_bytes()
+
+
+def test_a_page_and_what_another_program_kept_are_stored(desk: Desk) -> None:
+    if desk.kind != "embedded":
+        desk.good("brains", "create", "Main")
+    with listening(page_app) as pages, web_on(pages):
+        path = desk.good("add", "--url", PAGE)
+    assert "Leaves, and water." in desk.good("show", path)
+    vault = str(OTHERS / "vault")
+    before = desk.good("list", "--json")
+    desk.run("migrate", "--from", "markdown", vault, "--dry-run")
+    assert desk.good("list", "--json") == before
+    # Two files in there cannot be taken, so the command says so and fails.
+    for new, there in ((3, 0), (0, 3)):
+        done = desk.run("migrate", "--from", "markdown", vault)
+        assert (done.returncode, f"{new} notes are new, {there} were there already" in done.stderr) == (1, True)
+    assert "Met [[Ada]]" in desk.good("show", "memory/global/Daily note.md")
+
+
+def test_the_file_of_the_embedded_brain_is_backed_up_and_that_of_a_platform_is_not_ours(desk: Desk) -> None:
+    if desk.kind != "embedded":
+        desk.good("brains", "create", "Main")
+        for command in ("backup", "restore"):
+            assert "this command is for the embedded brain alone" in desk.refused(2, command, "copy.sqlite3")
+        return
+    kept = desk.good("add", "Gyokuro wants sixty degrees.")
+    desk.good("backup", "copy.sqlite3")
+    lost = desk.good("add", "Sencha wants eighty degrees.")
+    desk.good("restore", "copy.sqlite3")
+    listed = {one["path"] for one in json.loads(desk.good("list", "--json"))}
+    assert (kept in listed, lost in listed) == (True, False)
 
 
 def test_a_brain_and_a_note_go_for_good(desk: Desk) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.peers.quiet import LOOPBACK_ONLY
+from tests.release import build
 from tests.served import serving
+from tests.test_installed import install_alone
 
 NODE_MODULES = Path(__file__).parent / "node_modules"
 SECONDS = 120
@@ -89,3 +91,22 @@ def test_a_client_says_itself_that_it_is_connected_and_its_file_becomes_what_it_
     # Claude Code writes into this file whenever it is asked: then only our entry goes.
     assert left == content if client != "claude-code" else json.loads(left)["numStartups"] == 3
     assert "brains" not in left
+
+
+def test_all_clients_here_say_that_what_was_installed_from_the_wheel_is_connected(
+    tmp_path: Path, run: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    (wheel,) = (file for file in build(tmp_path / "dist") if file.suffix == ".whl")
+    command = str(install_alone(wheel, tmp_path / "installed"))
+    files = {client: tmp_path / "home" / place for client, (place, *_) in CLIENTS.items()}
+    for client, file in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(CLIENTS[client][1], encoding="utf-8")
+    done = run(command, "connect", "--all", "--yes", "--json")
+    told = {one["client"]: (one["state"], one["client_says"]) for one in json.loads(done.stdout)}
+    assert told == dict.fromkeys(CLIENTS, ("connected", True)), done.stderr
+    assert all(command in file.read_text(encoding="utf-8") for file in files.values())
+    assert run(command, "disconnect", "--all", "--yes").returncode == 0
+    left = {client: file.read_text(encoding="utf-8") for client, file in files.items()}
+    assert json.loads(left.pop("claude-code"))["numStartups"] == 3
+    assert left == {client: CLIENTS[client][1] for client in left}
