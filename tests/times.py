@@ -61,8 +61,8 @@ def tables(now: Sequence[Timed], earlier: Sequence[Timed] | None = None) -> str:
     """By file and by test, those that take longest first."""
     earlier = None if earlier is None else moved(earlier, now)
     files = _table("file", by_file(now), None if earlier is None else by_file(earlier))
-    tests = _table("test", _by_name(now), None if earlier is None else _by_name(earlier), SLOWEST)
-    return f"{_total(now, earlier)}\n\n{files}\n\nThe {SLOWEST} slowest:\n\n{tests}\n"
+    tests = _table("test", _by_name(now), None if earlier is None else _by_name(earlier))
+    return f"{_total(now, earlier)}\n\nThe {SLOWEST} slowest files:\n\n{files}\n\nThe {SLOWEST} slowest tests:\n\n{tests}\n"
 
 
 def _total(now: Sequence[Timed], earlier: Sequence[Timed] | None) -> str:
@@ -83,17 +83,16 @@ def _summed(parts: Iterator[tuple[str, float]]) -> Seconds:
     return dict(found)
 
 
-def _table(head: str, now: Seconds, earlier: Seconds | None, count: int | None = None) -> str:
-    """What took longest in either run; what takes less than half a second is not worth a line."""
+def _table(head: str, now: Seconds, earlier: Seconds | None) -> str:
+    """What took longest in either run."""
     before = earlier or {}
     names = sorted({**before, **now}, key=lambda name: -max(now.get(name, 0.0), before.get(name, 0.0)))
     rows = [
         [f"`{_short(name)}`", *([_told(before, name)] if earlier is not None else []), _told(now, name)]
         for name in names
     ]
-    worth = [row for row in rows if any(cell not in {"-", "0.0"} for cell in row[1:])][:count]
     heads = [head, *(["before, s"] if earlier is not None else []), "s"]
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *worth]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows[:SLOWEST]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
