@@ -62,7 +62,8 @@ def tables(now: Sequence[Timed], earlier: Sequence[Timed] | None = None) -> str:
     earlier = None if earlier is None else moved(earlier, now)
     files = _table("file", by_file(now), None if earlier is None else by_file(earlier))
     tests = _table("test", _by_name(now), None if earlier is None else _by_name(earlier))
-    return f"{_total(now, earlier)}\n\nThe {SLOWEST} slowest files:\n\n{files}\n\nThe {SLOWEST} slowest tests:\n\n{tests}\n"
+    parts = [_total(now, earlier), f"The {SLOWEST} slowest files:", files, f"The {SLOWEST} slowest tests:", tests]
+    return "\n\n".join(parts) + "\n"
 
 
 def _total(now: Sequence[Timed], earlier: Sequence[Timed] | None) -> str:
