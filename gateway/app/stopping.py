@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 import structlog
 import uvicorn
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors import Multiprocess, multiprocess
 
 from gateway.mcp.surface import Surface
 
@@ -22,6 +22,7 @@ log = structlog.get_logger()
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS: Final = 0.05
 _FLUSH_SECONDS: Final = 0.1
+_PING_SECONDS: Final = 0.2
 
 
 class OneSignal(uvicorn.Server):
@@ -35,6 +36,29 @@ class OneSignal(uvicorn.Server):
         # Not in the signal handler, because it may interrupt the writing of another line.
         log.info("gateway.stopping", under_way=len(self.server_state.tasks))
         await super().shutdown(sockets)
+
+
+class Worker(multiprocess.Process):
+    """A worker that may be silent for some time, because it does not answer while it imports.
+
+    uvicorn waits that long for a single answer. Meanwhile it handles no signal, and if the worker is killed, the answer
+    never comes.
+    """
+
+    _heard = 0.0
+
+    def start(self) -> None:
+        self._heard = time.monotonic()
+        super().start()
+
+    def is_alive(self, timeout: float = 5) -> bool:
+        if self.process.is_alive() and self.ping(_PING_SECONDS):
+            self._heard = time.monotonic()
+        return self.process.is_alive() and time.monotonic() - self._heard < timeout
+
+
+# The class that uvicorn makes workers of, wherever it makes one.
+multiprocess.Process = Worker  # type: ignore[misc]
 
 
 class Workers(Multiprocess):
