@@ -17,7 +17,6 @@ from contract.words import cut, shown, some
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
-LISTING: Final = "GET /v1/brains/{brain}/documents"
 # The names that a brain may have in a path.
 NAMES: Final = ("id", "slug", "brainId")
 
@@ -130,17 +129,8 @@ class HttpTarget:
 
         Raises: Unchecked: then the brain is not deleted either, because that might delete another brain.
         """
-        answer = await self._listing(made)
-        if answer is None or answer.status in (429, *range(500, 600)):
-            self.brains.remove(made)
-            told = "did not answer" if answer is None else f"answered {answer.told()}"
-            raise Unchecked(
-                f"no document was written, because it is not known whether {self.url} writes to the brain that is "
-                f"named: {LISTING} {told}; {made}, which was just made, was not deleted either. "
-                "Give --brain NAME if what the run writes may go there"
-            )
         # An index that a platform keeps beside the documents, such as `.search.db`, does not count.
-        there = [path for path in _paths_in(answer) if not path.rpartition("/")[2].startswith((".", "_"))]
+        there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
         if not there:
             return
         self.brains.remove(made)
@@ -188,17 +178,16 @@ class HttpTarget:
         return gone
 
     async def paths(self, brain: str) -> list[str]:
-        """The paths of all documents of a brain; none if they cannot be listed."""
-        answer = await self._listing(brain)
-        return [] if answer is None else _paths_in(answer)
-
-    async def _listing(self, brain: str) -> Answer | None:
+        """The paths of all documents of a brain."""
         query = {"recursive": "true", "include_generated": "true"}
         request = Request(method="GET", path=f"/v1/brains/{quote(brain, safe='')}/documents", query=query)
         try:
-            return await self.send(request)
+            body = (await self.send(request)).json()
         except NoAnswer:
-            return None
+            return []
+        items = body.get("items") if isinstance(body, dict) else None
+        files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
+        return [str(one.get("path")) for one in files]
 
     async def delete_documents(self, brain: str, paths: list[str], ours: str) -> list[str]:
         """Delete documents with names of ours. Returns paths that stay: they have other names or cannot be deleted."""
@@ -239,13 +228,6 @@ class HttpTarget:
         except NoAnswer as error:
             subject = f"{request.method} {request.path}"
             raise Blocked(silence_of(str(error)) if error.dead else fault_of(subject, str(error))) from error
-
-
-def _paths_in(listed: Answer) -> list[str]:
-    body = listed.json()
-    items = body.get("items") if isinstance(body, dict) else None
-    files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
-    return [str(one.get("path")) for one in files]
 
 
 def brains_in(listed: Answer) -> list[dict[str, Any]]:

@@ -117,26 +117,6 @@ def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGI
     assert (runs_left(plain), holdings(plain)) == ([], before)
 
 
-def test_a_platform_that_cannot_say_what_a_new_brain_holds_is_written_no_document(
-    platform: ASGIApp, plain: str
-) -> None:
-    before = holdings(plain)
-    written: list[str] = []
-
-    def note(asked: Asked) -> Asked:
-        written.extend([asked.path] if asked.method in {"POST", "PUT"} and "/documents" in asked.path else [])
-        return asked
-
-    cannot_list = wrapped(platform, refuses("GET {b}/documents", lambda _: True, said(500)))
-    with (
-        served(wrapped(cannot_list, asks("* .*", note))) as url,
-        pytest.raises(Unchecked, match=r"documents answered 500.*--brain NAME"),
-    ):
-        check(url, SOME)
-    assert written == []
-    assert holdings(plain) == before
-
-
 def test_a_platform_that_makes_no_brain_is_told_once(platform: ASGIApp, plain: str) -> None:
     before = holdings(plain)
     made = Report(checked(platform, NO_CREATE))

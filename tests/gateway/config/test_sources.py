@@ -161,7 +161,9 @@ def test_no_variable_of_ours_is_warned_of() -> None:
     assert warnings(Settings.model_fields, dict.fromkeys(known_variables(Settings.model_fields), "")) == []
 
 
-def test_who_says_what_a_setting_is_can_be_asked(tmp_path: Path, config: Path) -> None:
+def test_who_says_what_a_setting_is_can_be_asked(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It may be set for all tests.
+    monkeypatch.delenv("BRAINS_DIRECT", raising=False)
     config.write_text("port = 9001\n")
     file = tmp_path / "secret"
     file.write_text(SECRET)
