@@ -178,7 +178,7 @@ def test_what_is_exported_is_imported_into_another_brain_and_the_same(desk: Desk
 def test_a_page_and_what_another_program_kept_are_stored(desk: Desk) -> None:
     if desk.kind != "embedded":
         desk.good("brains", "create", "Main")
-    with listening(page_app) as pages, web_on(pages):
+    with listening(page_app()) as pages, web_on(pages):
         path = desk.good("add", "--url", PAGE)
     assert "Leaves, and water." in desk.good("show", path)
     vault = str(OTHERS / "vault")

@@ -3,7 +3,6 @@
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import uvicorn
@@ -26,7 +25,7 @@ class Started:
 @pytest.fixture
 def worker() -> Worker:
     made = Worker(uvicorn.Config("nobody:nothing"), [])
-    made.process: Any = Started()  # type: ignore[misc]
+    made.process = Started()  # type: ignore[assignment]
     made._heard = time.monotonic()
     return made
 
