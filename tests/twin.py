@@ -120,7 +120,7 @@ def answer_of(said: list[Message]) -> tuple[Any, ...]:
     told: Any
     if text.startswith(("event:", ":")):
         # Lines of an event end with these alone; Python's `splitlines` also cuts at other signs, such as U+0085.
-        lines = [line for line in text.replace("\r\n", "\n").split("\n") if not line.startswith(":")]
+        lines = [line for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n") if not line.startswith(":")]
         told = [read(line.removeprefix("data: ")) if line.startswith("data: ") else line for line in lines]
     else:
         try:
