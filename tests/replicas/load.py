@@ -16,7 +16,8 @@ from gateway.config import token_file
 from tests.faults.proof.shelves import PlatformShelf, mark
 from tests.served import Era, messages_of, raw_call
 
-RESENDS = 40
+# More than a minute of them, so that a client outlasts whatever a gateway is down for.
+RESENDS = 600
 BROKEN = "broken"
 
 
