@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from structlog.testing import capture_logs
 from gateway.app import redis_limits
 from gateway.app.redis_limits import RedisLimits
 from gateway.brain.limits import Allowance, Bucket, LimitReached, Limits
+from tests.canaries.processes import Process, running
 from tests.daemons.real import free_port
 from tests.gateway.http.auth.tokens import kept
 from tests.served import raw_call, serving
@@ -151,3 +153,35 @@ def test_two_replicas_let_no_more_through_than_one_would(tmp_path: Path) -> None
         statuses = [http.post(f"{replicas[n % 2].url}/mcp", **call).status_code for n in range(10)]
     assert statuses.count(200) == 1
     assert statuses.count(429) == 9
+
+
+async def test_two_replicas_of_two_workers_let_through_what_the_setting_says_under_load(tmp_path: Path) -> None:
+    a_second, seconds = 20, 10.0
+    token = kept(tmp_path / "tokens.json")
+    call = raw_call("modern", "memory_list_brains", {})
+    # A connection for each call, so that all workers get some.
+    call["headers"] |= {"authorization": f"Bearer {token}", "connection": "close"}
+    with redis_server(free_port(), tmp_path) as redis_url:
+        settings = {
+            "BRAINS_AUTH": "tokens",
+            "BRAINS_TOKENS_FILE": str(tmp_path / "tokens.json"),
+            "BRAINS_DATA_DIR": str(tmp_path / "data"),
+            "BRAINS_REDIS_URL": redis_url,
+            "BRAINS_CALLS_PER_SECOND": str(a_second),
+        }
+        replicas = [Process(settings, tmp_path / f"{n}.txt", arguments=("--workers", "2")) for n in range(2)]
+        statuses = Counter[int]()
+        with running(*replicas):
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+
+                async def call_on(n: int) -> None:
+                    while time.monotonic() < began + seconds:
+                        answer = await http.post(f"{replicas[n % 2].url}/mcp", **call)
+                        statuses[answer.status_code] += 1
+
+                began = time.monotonic()
+                await asyncio.gather(*(call_on(n) for n in range(8)))
+                took = time.monotonic() - began
+    assert set(statuses) == {200, 429}
+    # A caller may take what is allowed in two seconds at once.
+    assert statuses[200] == pytest.approx(a_second * (took + 2), rel=0.05), (statuses, took)

@@ -130,9 +130,12 @@ async def load(url: str, token: str, clients: int = 6, pause: float = 0, *, veri
         ]
         try:
             yield told
-        finally:
-            stop.set()
-            await asyncio.gather(*writing)
+        except BaseException:
+            for client in writing:
+                client.cancel()
+            raise
+        stop.set()
+        await asyncio.gather(*writing)
 
 
 async def until_written(told: Told, more: int) -> None:

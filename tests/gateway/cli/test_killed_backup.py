@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from contract.platform.backup import kept_aside
 from contract.platform.database import FILE_NAME
 from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import PlatformShelf, held
@@ -39,7 +40,8 @@ async def test_a_backup_made_under_load_has_all_that_was_written_before_it(nth: 
                 await until_done(backup)
             await until_done(await begin(tmp_path, "restore", str(copy)))
             restored = counted(data / FILE_NAME, told)
-            kept = counted(next(data.glob(f"{FILE_NAME}.before-*")), told)
+            (aside,) = kept_aside(data)
+            kept = counted(aside, told)
             # Clients send again what was not answered, until the gateway is back.
             gateway.start()
             await until_written(told, 10)
