@@ -185,7 +185,7 @@ def _by_wordllama(words: Sequence[str]) -> Numbers:
     nothing, as_it_is = np.zeros((0, DIMENSIONS), np.int8), np.eye(DIMENSIONS, dtype=np.float32)
     empty = Table([], nothing, np.zeros(0, np.float32), as_it_is)
     lexicon = Lexicon.load(empty)
-    numbers = [lexicon.numbers_of([word]) for word in words]
+    numbers = lexicon.numbers_of([word.encode() for word in words])
     return np.stack(
         [lexicon.rows_of(some, np.empty((len(some), DIMENSIONS), np.float32)).sum(axis=0) for some in numbers]
     )

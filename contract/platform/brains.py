@@ -63,14 +63,20 @@ def every(connection: sqlite3.Connection, caller: Caller = ANYBODY) -> list[Brai
 
 
 def find(connection: sqlite3.Connection, reference: str, caller: Caller = ANYBODY) -> Brain:
-    """A brain by id or slug; an id never looks like a slug, because of its underscore.
+    """A brain by id or slug.
 
     Raises: Refused, in the same words whether it is not there or not the caller's.
     """
-    seen = _known_as(connection, reference, caller)
-    if not seen:
+    brain = seen_as(connection, reference, caller)
+    if brain is None:
         raise missing(reference)
-    return max(seen, key=lambda brain: brain.nearness(caller))
+    return brain
+
+
+def seen_as(connection: sqlite3.Connection, reference: str, caller: Caller) -> Brain | None:
+    """What a caller sees under an id or slug; an id never looks like a slug, because of its underscore."""
+    known = _known_as(connection, reference, caller)
+    return max(known, key=lambda brain: brain.nearness(caller), default=None)
 
 
 def _known_as(connection: sqlite3.Connection, reference: str, caller: Caller) -> list[Brain]:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from contract.platform.health import Health
 from contract.platform.holding import Hold, InUse, hold
@@ -22,6 +22,8 @@ BUSY_ATTEMPTS: Final = 6
 FILE_NAME: Final = "brains.sqlite3"
 SCHEMA_VERSION: Final = 5
 LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+Result = TypeVar("Result")
 
 PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
@@ -58,6 +60,7 @@ class Database:
         # Called after each transaction. Code that has work to do then sets it.
         self.written: Callable[[], None] = lambda: None
         self._idle: deque[sqlite3.Connection] = deque()
+        self._impatient: deque[sqlite3.Connection] = deque()
         self._closed = False
         self._hold: Hold | None = None
         # Threads of one process queue here, so that SQLite's polling only settles what is between processes.
@@ -107,8 +110,9 @@ class Database:
 
     def close(self) -> None:
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for idle in (self._idle, self._impatient):
+            while idle:
+                idle.pop().close()
         if self._hold is not None:
             self._hold.release()
 
@@ -120,6 +124,23 @@ class Database:
             connection.execute("BEGIN")
             _patiently(lambda: connection.execute("SELECT n FROM brains LIMIT 1").fetchone())
             yield connection
+
+    def glance(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
+        """What one statement reads, for a caller that must not wait.
+
+        Raises: sqlite3.Error, also when the statement would have had to wait.
+        """
+        connection = self._impatient.pop() if self._impatient else self._connect(patience=0)
+        try:
+            result = read(connection)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        if self._closed:
+            connection.close()
+        else:
+            self._impatient.append(connection)
+        return result
 
     @contextmanager
     def writing(self, *, announced: bool = True) -> Iterator[sqlite3.Connection]:
@@ -154,10 +175,10 @@ class Database:
         else:
             self._idle.append(connection)
 
-    def _connect(self) -> Connection:
+    def _connect(self, patience: float = BUSY_SECONDS) -> Connection:
         connection = sqlite3.connect(
             self._file,
-            timeout=BUSY_SECONDS,
+            timeout=patience,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,

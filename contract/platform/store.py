@@ -89,6 +89,13 @@ class Store:
         with self._database.reading() as connection:
             return brains.find(connection, reference, caller)
 
+    def glance_at_brain(self, reference: str, caller: Caller = ANYBODY) -> Brain | None:
+        """The same brain, found in some microseconds or not at all. For code that must not wait: then it is None."""
+        try:
+            return self._database.glance(lambda connection: brains.seen_as(connection, reference, caller))
+        except sqlite3.Error:
+            return None
+
     def create_brain(
         self, name: str, slug: str | None = None, visibility: str = "private", caller: Caller = ANYBODY
     ) -> Brain:

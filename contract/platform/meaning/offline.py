@@ -7,12 +7,13 @@ it brings in far more than is needed.
 
 import json
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from contract.platform.meaning.known import KnownWords
 from contract.platform.meaning.table import Table
 
 if TYPE_CHECKING:
@@ -27,13 +28,15 @@ WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
 TOKENIZER: Final = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
 TENSOR: Final = "embedding.weight"
 
-# Of the words of a brain, few are used often. A run of a script without spaces is no word, and comes only once.
-KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # Several times the length of a chunk. A longer text has no spaces, and its beginning is enough.
 LONGEST: Final = 8192
 # The tokenizer's sign for a space. Only a piece at the beginning of a word begins with it.
 SPACE: Final = "\u2581"
-NUMBER: Final = "i"
+# Control characters are white space.
+SPACES: Final = bytes(max(code, ord(" ")) for code in range(256))
+NUMBER: Final = "q"
+# Room for rows. There is twice as much whenever it is used up.
+FIRST_ROWS: Final = 4096
 
 
 class OfflineEmbedder:
@@ -50,7 +53,7 @@ class OfflineEmbedder:
         import numpy as np
 
         lexicon = self._lexicon()
-        numbers = [lexicon.numbers_of(_words(text)) for text in texts]
+        numbers = lexicon.numbers_of([_spaced(text) for text in texts])
         longest = max(map(len, numbers), default=0)
         # All texts use the same memory, which stays in the processor's cache. Multiplying the rows by ones adds them
         # up, in half the time that a sum takes.
@@ -73,7 +76,7 @@ class OfflineEmbedder:
 class Lexicon:
     """What each word is made of, which is worked out once, as most words come again and again; and the rows of that.
 
-    Pieces have the first numbers, and the words of the table those after them.
+    A row is made when it is first needed, because most never are, and gets the next number.
     """
 
     def __init__(self, table: Table, tokenizer: "Tokenizer", weights: "NDArray[np.float16]") -> None:
@@ -81,76 +84,69 @@ class Lexicon:
 
         self._table, self._model, self._weights = table, tokenizer.model, weights
         self._letters = {piece for piece in tokenizer.get_vocab() if len(piece) == 1}
-        # The rows in numbers that are quick to add, each made when it is first needed. Most never are, and memory that
-        # was never written to takes no room.
-        self._rows = np.zeros((len(weights) + len(table), weights.shape[-1]), dtype=np.float32)
-        self._is_made = bytearray(len(self._rows))
-        self._kept = _Kept(self._learn)
+        # The rows that were made, as numbers that are quick to add, and the number of the row of each piece. Words of
+        # the table count on after the last piece.
+        self._rows = np.empty((FIRST_ROWS, weights.shape[-1]), dtype=np.float32)
+        self._made: dict[int, int] = {}
+        self._making = Lock()
+        self._known = KnownWords(self._learn)
 
     @classmethod
     def load(cls, table: Table) -> "Lexicon":
         return cls(table, _tokenizer(), _weights())
 
-    def numbers_of(self, words: Sequence[str]) -> "NDArray[np.int32]":
-        """The numbers of all pieces of these words."""
-        import numpy as np
+    def numbers_of(self, texts: Sequence[bytes]) -> "list[NDArray[np.int64]]":
+        """For each text the numbers of the rows of all pieces of its words."""
+        return self._known.numbers_of(texts)
 
-        return np.frombuffer(b"".join(map(self._kept.__getitem__, words)), dtype=np.int32)
-
-    def rows_of(self, numbers: "NDArray[np.int32]", out: "Vectors") -> "Vectors":
+    def rows_of(self, numbers: "NDArray[np.int64]", out: "Vectors") -> "Vectors":
         # "clip" changes nothing, as every number has a row. Without it, numpy would copy the rows once more.
         return self._rows.take(numbers, axis=0, out=out, mode="clip")
 
     def _learn(self, word: str) -> bytes:
         readable = self._readable(word)
-        places = self._table.places(readable)
-        if places is None:
-            numbers = [piece.id for piece in self._model.tokenize(SPACE + readable)]
-            if _is_no_word(word, len(numbers)):
+        pieces = self._table.places(readable)
+        if pieces is None:
+            pieces = [piece.id for piece in self._model.tokenize(SPACE + readable)]
+            if _is_no_word(word, len(pieces)):
                 return b""
         else:
-            numbers = [place + len(self._weights) for place in places]
-        for number in numbers:
-            if not self._is_made[number]:
-                self._make(number)
-        return array(NUMBER, numbers).tobytes()
+            pieces = [place + len(self._weights) for place in pieces]
+        made = self._made
+        return array(NUMBER, [made[piece] if piece in made else self._make(piece) for piece in pieces]).tobytes()
 
-    def _make(self, number: int) -> None:
-        """Make the row of a number. Another thread may make the same row meanwhile, with the same result."""
-        if number < len(self._weights):
-            self._rows[number] = self._table.projected(self._weights[number].astype("float32"))
-        else:
-            self._rows[number] = self._table.row(number - len(self._weights))
-        self._is_made[number] = True
+    def _make(self, piece: int) -> int:
+        """Make the row of a piece. Other threads may read those that are there meanwhile."""
+        import numpy as np
+
+        with self._making:
+            number = self._made.get(piece, len(self._made))
+            if number == len(self._made):
+                if number == len(self._rows):
+                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+                self._rows[number] = self._row(piece)
+                self._made[piece] = number
+            return number
+
+    def _row(self, piece: int) -> "Vectors":
+        if piece < len(self._weights):
+            return self._table.projected(self._weights[piece].astype("float32"))
+        return self._table.row(piece - len(self._weights))
 
     def _readable(self, word: str) -> str:
         """The text without letters that are in no piece: they would be cut into bytes, which is slow and useless."""
         return word if word.isascii() else "".join(filter(self._letters.__contains__, word))
 
 
-class _Kept(dict[str, bytes]):
-    """The numbers of words, as bytes. A word that is missing is learned when somebody asks for it."""
+def _spaced(text: str) -> bytes:
+    """What the tokenizer takes: not too long, without halves of characters, and without its own sign for a space.
 
-    def __init__(self, learn: Callable[[str], bytes]) -> None:
-        super().__init__()
-        self._learn = learn
-
-    def __missing__(self, word: str) -> bytes:
-        numbers = self._learn(word)
-        if len(word) <= LONGEST_KEPT:
-            if len(self) >= KEPT_WORDS:
-                # If another thread needs one of these words, it learns the word again.
-                self.clear()
-            self[word] = numbers
-        return numbers
-
-
-def _words(text: str) -> list[str]:
-    """What the tokenizer takes: not too long, without halves of characters, and without its own sign for a space."""
+    Whatever is between words is a space of ASCII.
+    """
     beginning = text[:LONGEST]
     if not beginning.isascii():
-        beginning = beginning.encode(errors="replace").decode().replace(SPACE, " ")
-    return beginning.split()
+        beginning = " ".join(beginning.encode(errors="replace").decode().replace(SPACE, " ").split())
+    return beginning.encode().translate(SPACES)
 
 
 def _is_no_word(word: str, pieces: int) -> bool:

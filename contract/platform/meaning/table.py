@@ -48,6 +48,10 @@ class Table:
 
     def places(self, token: str) -> list[int] | None:
         """Where the words of a token are; None if not all of them are here."""
+        if token.isalpha():
+            # Most tokens are a word as it is.
+            place = self._places.get(token.lower())
+            return None if place is None else [place]
         words = words_of(token)
         found = None if words is None else [self._places.get(word, -1) for word in words]
         return None if found is None or -1 in found else found
