@@ -1,7 +1,7 @@
 """What vectors add to a write on the embedded brain: the same notes with and without, by turns.
 
 It measures over HTTP, as clients see it, and through the store alone. `python -m bench.writes TREE` compares with
-another checkout instead, over HTTP.
+another checkout instead, over HTTP, by the clock and by the processors' time.
 """
 
 import argparse
@@ -10,14 +10,15 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from bench.client import Connection
+from bench.client import Connection, checked
 from bench.corpus import CHUNKS_PER_DOCUMENT, Corpus
-from bench.processes import running
+from bench.processes import Contestant, running
 from bench.result import Row, Section, Unmeasured, percentile, table, verdict
 from bench.sizes import Sizes
 from bench.streams import run
@@ -92,28 +93,45 @@ def _over_http(workdir: Path, before: list[str], texts: list[str]) -> Times:
     bare = ["bench.words_only", "--data-dir", str(directory / "without")]
     whole = ["gateway", "platform", "--data-dir", str(directory / "with")]
     with running("words-only", bare, workdir) as without, running("platform", whole, workdir) as with_vectors:
-        times: Times = run(_to_both((without.port, with_vectors.port), before, texts))
+        times: Times = run(_to_both((without, with_vectors), before, texts))
     return times
 
 
-async def _to_both(ports: tuple[int, int], before: list[str], texts: list[str]) -> Times:
-    """The times of each server. The second port is that of a server that makes vectors."""
-    times: Times = ([], [])
+async def _to_both(servers: tuple[Contestant, Contestant], before: list[str], texts: list[str]) -> Times:
+    """The times of each server. The second makes vectors."""
+    without, with_vectors = await _to_each(servers, before, texts)
+    answer = json.loads(await checked(servers[1].port, get("/v1/models")))
+    _check(answer["embedding"])
+    return without.times, with_vectors.times
+
+
+@dataclass(slots=True)
+class Side:
+    """The writes of one server: milliseconds by the clock, and of processors for each."""
+
+    times: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+
+
+async def _to_each(servers: Sequence[Contestant], before: list[str], texts: list[str]) -> list[Side]:
+    """The same notes to some servers by turns."""
+    sides = [Side() for _ in servers]
     async with asyncio.timeout(300):
-        both = [await Connection.open(port) for port in ports]
-        for n, text in enumerate(before):
-            for connection in both:
+        connections = [await Connection.open(server.port) for server in servers]
+        for n, text in enumerate(before + texts[:_WARMING]):
+            for connection in connections:
                 await _put(connection, f"before/{n}.md", text)
-        for n, text, order in _by_turns(texts):
-            for which in order:
-                took = await _put(both[which], f"memory/global/{n + _WARMING}.md", text)
-                if n >= 0:
-                    times[which].append(took)
-        answer = json.loads((await both[1].exchange(get("/v1/models"))).body)
-        _check(answer["embedding"])
-        for connection in both:
+        begun = [server.cpu_seconds() for server in servers]
+        for n, text in enumerate(texts):
+            first = n % len(servers)
+            for which in [*range(first, len(servers)), *range(first)]:
+                took = await _put(connections[which], f"memory/global/{n}.md", text)
+                sides[which].times.append(took)
+        for side, server, began in zip(sides, servers, begun, strict=True):
+            side.cpu = (server.cpu_seconds() - began) * 1e3 / len(texts)
+        for connection in connections:
             await connection.close()
-    return times
+    return sides
 
 
 async def _put(connection: Connection, path: str, text: str) -> float:
@@ -153,29 +171,45 @@ def _check(told: JsonObject) -> None:
         raise Unmeasured("Some of what was written has no vector.")
 
 
-def compare(tree: Path, number: int, workdir: Path) -> str:
-    """Compares this tree with another one, which may be older than search by meaning."""
+def compare(tree: Path, number: int, rounds: int, workdir: Path) -> str:
+    """Compares this tree, with vectors and without, with another one, which may be older than search by meaning."""
     notes, lines = _notes(number), []
     before = notes.pop("before")
     for kind, texts in notes.items():
-        command = ["gateway", "platform", "--data-dir"]
-        with (
-            running("there", [*command, str(workdir / f"there {kind}")], workdir, tree=tree) as other,
-            running("here", [*command, str(workdir / f"here {kind}")], workdir) as this,
-        ):
-            times = run(_to_both((other.port, this.port), before, texts))
-        there, here = (percentile(values, 0.5) for values in times)
-        lines.append([kind, f"{there:.2f}", f"{here:.2f}", f"{here / there:.2f}"])
-    return table(["Note", "p50 ms there", "p50 ms here", "Ratio"], lines)
+        turns = [_compared(tree, before, texts, workdir / f"{kind} {n}") for n in range(rounds)]
+        figures: dict[str, Callable[[Side], float]] = {"p50 ms": lambda side: percentile(side.times, 0.5)}
+        figures["ms of processors"] = lambda side: side.cpu
+        for what, figure in figures.items():
+            there, without, here = (
+                percentile([figure(turn[which]) for turn in turns], 0.5) for which in range(len(turns[0]))
+            )
+            values = [f"{value:.2f}" for value in (there, without, here, here / there, here / without)]
+            lines.append([kind, what, *values])
+    headings = ["Note", "Of a write", "there", "here, no vectors", "here", "here / there", "here / no vectors"]
+    return table(headings, lines)
+
+
+def _compared(tree: Path, before: list[str], texts: list[str], workdir: Path) -> list[Side]:
+    """Of a server of the other tree, of one of this tree without vectors, and of one with them."""
+    workdir.mkdir()
+    platform, words_only = ["gateway", "platform", "--data-dir"], ["bench.words_only", "--data-dir"]
+    with (
+        running("there", [*platform, str(workdir / "there")], workdir, tree=tree) as there,
+        running("without", [*words_only, str(workdir / "without")], workdir) as without,
+        running("here", [*platform, str(workdir / "here")], workdir) as here,
+    ):
+        sides: list[Side] = run(_to_each((there, without, here), before, texts))
+    return sides
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.writes", description=compare.__doc__)
     parser.add_argument("tree", type=Path, help="another checkout")
     parser.add_argument("--writes", type=int, default=300, help="of each kind of note")
+    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        sys.stdout.write(compare(given.tree.resolve(), given.writes, Path(folder)) + "\n")
+        sys.stdout.write(compare(given.tree.resolve(), given.writes, given.rounds, Path(folder)) + "\n")
 
 
 if __name__ == "__main__":

@@ -97,12 +97,12 @@ def prepare(draft: Draft, embedder: Embedder | None = None) -> Prepared:
     return Prepared(draft, title, hashlib.sha256(draft.content).hexdigest(), made)
 
 
-def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared) -> sqlite3.Row:
+def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared) -> None:
     """Create or replace a document. Its origin stays, because it is still the same file, edited."""
     prepared = prepare(given, embedder_of(connection)) if isinstance(given, Draft) else given
     draft, moment = prepared.draft, now()
     before = find(connection, brain, draft.path)
-    connection.execute(
+    inserted = connection.execute(
         """
         INSERT INTO documents (brain, path, title, source, content_type, byte_size, checksum_sha256, metadata,
                                generated, origin_sha256, created_at, updated_at)
@@ -128,12 +128,16 @@ def write(connection: sqlite3.Connection, brain: Brain, given: Draft | Prepared)
             moment,
         ),
     )
-    row = require(connection, brain, draft.path)
-    connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (row["n"], draft.content))
-    index.replace(connection, brain.n, row, prepared.indexed)
+    if before is None:
+        number, expires = inserted.lastrowid, None
+        assert number is not None
+    else:
+        number, expires = before["n"], before["expires"]
+        index.remove(connection, brain.n, number)
+    connection.execute("INSERT OR REPLACE INTO bodies (document, content) VALUES (?, ?)", (number, draft.content))
+    index.add(connection, brain.n, number, expires, prepared.indexed)
     changes.note(connection, brain.n, "created" if before is None else "updated", draft.path)
     _check_quota(connection, brain, draft, before)
-    return row
 
 
 def _check_quota(connection: sqlite3.Connection, brain: Brain, draft: Draft, before: sqlite3.Row | None) -> None:

@@ -93,14 +93,19 @@ def _embed(entries: Sequence[Entry], embedder: Embedder | None) -> tuple[Model |
 def replace(connection: sqlite3.Connection, brain: int, document: sqlite3.Row, made: Made | None) -> None:
     """Index the document anew. If search does not cover it, or it is dead, it is only removed from the index."""
     remove(connection, brain, document["n"])
+    add(connection, brain, document["n"], document["expires"], made)
+
+
+def add(connection: sqlite3.Connection, brain: int, document: int, expires: int | None, made: Made | None) -> None:
+    """Index a document that is not in the index. `expires` is what its row says so far."""
     if made is None:
         return
-    if made.expires != document["expires"]:
-        connection.execute("UPDATE documents SET expires = ? WHERE n = ?", (made.expires, document["n"]))
+    if made.expires != expires:
+        connection.execute("UPDATE documents SET expires = ? WHERE n = ?", (made.expires, document))
     chunks: list[int] = []
     for ordinal, entry in enumerate(made.entries):
         chunk = connection.execute(
-            "INSERT INTO chunks (document, ordinal) VALUES (?, ?)", (document["n"], ordinal)
+            "INSERT INTO chunks (document, ordinal) VALUES (?, ?)", (document, ordinal)
         ).lastrowid
         assert chunk is not None
         chunks.append(chunk)

@@ -79,7 +79,8 @@ class Intake:
                 return known
             if documents.find(connection, brain, original.path):
                 raise Refused("conflict", f"another document already exists: {original.path}")
-            row = documents.write(connection, brain, prepared)
+            documents.write(connection, brain, prepared)
+            row = documents.require(connection, brain, original.path)
             return _answer(connection, brain, row, original, reused=False)
 
 

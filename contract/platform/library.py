@@ -42,12 +42,12 @@ class Library:
         with self._database.writing() as connection:
             if documents.find(connection, brain, draft.path) is not None:
                 raise Refused("conflict", f"document already exists: {draft.path}")
-            row = documents.write(connection, brain, prepared)
+            documents.write(connection, brain, prepared)
             extract.remember(connection, brain, facts, {"extracted_from": draft.path}, names.tree(draft.path))
             if for_model is not None and transcript:
                 tree = names.tree(draft.path)
                 for_model.note(connection, brain, "transcript", draft.path, tree, len(transcript))
-            return documents.record(brain, row)
+            return documents.record(brain, documents.require(connection, brain, draft.path))
 
     def put(self, brain: Brain, path: str, content: bytes) -> None:
         prepared = documents.prepare(Draft(path, content), self._database.embedder)

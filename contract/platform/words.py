@@ -21,6 +21,8 @@ GRAM_SOURCE: Final = re.compile(
 )
 # What is between words, in ASCII.
 SEPARATORS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
+# Every letter and digit of ASCII as the same letter.
+SHAPES: Final = bytes(ord("w" if chr(code).isalnum() else " ") for code in range(128)).ljust(256)
 
 STOP_WORDS: Final = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
 
@@ -125,4 +127,7 @@ def grams(text: str) -> str:
 
 def count(text: str) -> int:
     """How many words the text has, two characters of an unspaced script counting as one."""
-    return len(every(text)) if text.isascii() else len(UNIT.findall(text))
+    if text.isascii():
+        # Where a word begins. Nothing is made of the word, which would take several times as long.
+        return (b" " + text.encode().translate(SHAPES)).count(b" w")
+    return len(UNIT.findall(text))

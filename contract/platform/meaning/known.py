@@ -20,22 +20,13 @@ MANY: Final = 3000
 NUMBER_SIZE: Final = 8
 
 
-class KnownWords(dict[bytes, bytes]):
-    """The numbers of each word, as bytes. A word that is missing is learned when somebody asks for it."""
+class KnownWords:
+    """The numbers of each word, as bytes. Words that are missing are learned when somebody asks for them."""
 
-    def __init__(self, learn: Callable[[str], bytes]) -> None:
-        super().__init__()
+    def __init__(self, learn: Callable[[Sequence[str]], list[bytes]]) -> None:
         self._learn = learn
-        self._at_once = AtOnce(self)
-
-    def __missing__(self, word: bytes) -> bytes:
-        numbers = self._learn(word.decode())
-        if len(word) <= LONGEST_KEPT:
-            if len(self) >= KEPT_WORDS:
-                # If another thread needs one of these words, it learns the word again.
-                self.clear()
-            self[word] = numbers
-        return numbers
+        self._kept: dict[bytes, bytes] = {}
+        self._at_once = AtOnce(self.find)
 
     def numbers_of(self, texts: Sequence[bytes]) -> "list[Numbers]":
         """For each text the numbers of all its words, between which there are spaces."""
@@ -43,7 +34,20 @@ class KnownWords(dict[bytes, bytes]):
 
         if sum(map(len, texts)) >= MANY:
             return self._at_once.numbers_of(texts)
-        return [np.frombuffer(b"".join(map(self.__getitem__, text.split())), dtype=np.int64) for text in texts]
+        return [np.frombuffer(b"".join(self.find(text.split())), dtype=np.int64) for text in texts]
+
+    def find(self, words: Sequence[bytes]) -> list[bytes]:
+        found = list(map(self._kept.get, words))
+        # That is quick. A word without numbers is rare.
+        if not all(found):
+            missing = list(dict.fromkeys(word for word, numbers in zip(words, found, strict=True) if numbers is None))
+            learned = dict(zip(missing, self._learn([word.decode() for word in missing]), strict=True))
+            if len(self._kept) + len(learned) > KEPT_WORDS:
+                # If another thread needs one of these words, it learns the word again.
+                self._kept.clear()
+            self._kept.update((word, numbers) for word, numbers in learned.items() if len(word) <= LONGEST_KEPT)
+            return [learned[word] if numbers is None else numbers for word, numbers in zip(words, found, strict=True)]
+        return [numbers for numbers in found if numbers]
 
 
 # Eight bytes of a word are read at once.
@@ -64,8 +68,8 @@ class AtOnce:
     long text, that took longer than all else that is done for a vector. numpy asks for all words, and then waits once.
     """
 
-    def __init__(self, words: KnownWords) -> None:
-        self._words = words
+    def __init__(self, find: Callable[[Sequence[bytes]], list[bytes]]) -> None:
+        self._find = find
         self._lock = Lock()
         self._hashes: Hashes | None = None
 
@@ -110,7 +114,7 @@ class AtOnce:
         missing = np.flatnonzero((self._hashes.take(places) != hashes) | is_long)
         if len(missing):
             where = zip(begins.take(missing).tolist(), lengths.take(missing).tolist(), strict=True)
-            spans[missing] = self._add([self._words[joined[begin : begin + length]] for begin, length in where])
+            spans[missing] = self._add(self._find([joined[begin : begin + length] for begin, length in where]))
             # The hash of a long word is that of its beginning.
             kept = missing[~is_long.take(missing)]
             self._hashes[places.take(kept)], self._spans[places.take(kept)] = hashes.take(kept), spans.take(kept)

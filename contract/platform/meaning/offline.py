@@ -7,7 +7,7 @@ it brings in far more than is needed.
 
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from threading import Lock
@@ -35,6 +35,8 @@ SPACE: Final = "\u2581"
 # Control characters are white space.
 SPACES: Final = bytes(max(code, ord(" ")) for code in range(256))
 NUMBER: Final = "q"
+# The tokenizer keeps all other threads waiting.
+CUT_AT_ONCE: Final = 32
 # Room for rows. There is twice as much whenever it is used up.
 FIRST_ROWS: Final = 4096
 
@@ -103,17 +105,31 @@ class Lexicon:
         # "clip" changes nothing, as every number has a row. Without it, numpy would copy the rows once more.
         return self._rows.take(numbers, axis=0, out=out, mode="clip")
 
-    def _learn(self, word: str) -> bytes:
-        readable = self._readable(word)
-        pieces = self._table.places(readable)
-        if pieces is None:
-            pieces = [piece.id for piece in self._model.tokenize(SPACE + readable)]
-            if _is_no_word(word, len(pieces)):
-                return b""
-        else:
-            pieces = [place + len(self._weights) for place in pieces]
-        made = self._made
-        return array(NUMBER, [made[piece] if piece in made else self._make(piece) for piece in pieces]).tobytes()
+    def _learn(self, words: Sequence[str]) -> list[bytes]:
+        readable = [self._readable(word) for word in words]
+        places = [self._table.places(word) for word in readable]
+        cut = self._cut([word for word, some in zip(readable, places, strict=True) if some is None])
+        learned: list[bytes] = []
+        for word, some in zip(words, places, strict=True):
+            if some is not None:
+                pieces = [place + len(self._weights) for place in some]
+            elif _is_no_word(word, len(pieces := next(cut))):
+                pieces = []
+            made = self._made
+            numbers = [made[piece] if piece in made else self._make(piece) for piece in pieces]
+            learned.append(array(NUMBER, numbers).tobytes())
+        return learned
+
+    def _cut(self, words: Sequence[str]) -> Iterator[list[int]]:
+        """The pieces of each word. A call of the tokenizer takes longer than what it does for a word."""
+        for at in range(0, len(words), CUT_AT_ONCE):
+            pieces: list[int] = []
+            for piece in self._model.tokenize("".join([SPACE + word for word in words[at : at + CUT_AT_ONCE]])):
+                if piece.value.startswith(SPACE) and pieces:
+                    yield pieces
+                    pieces = []
+                pieces.append(piece.id)
+            yield pieces
 
     def _make(self, piece: int) -> int:
         """Make the row of a piece. Other threads may read those that are there meanwhile."""

@@ -1,10 +1,12 @@
 """Brains: created, found by id or slug, listed, deleted."""
 
 import hashlib
+import sqlite3
 
 import httpx
 import pytest
 
+from contract.platform import brains
 from contract.platform.app import create_app
 from contract.platform.brains import ANYBODY, Brain, Caller
 from contract.platform.store import Store
@@ -110,12 +112,16 @@ def test_without_a_token_nobody_needs_one(store: Store) -> None:
         assert httpx.get(f"{base}/v1/brains").status_code == 200
 
 
+@pytest.mark.parametrize("at_a_glance", [True, False])
 @pytest.mark.parametrize("suffix", ["/documents?path=a.md", "/search?q=x"])
-def test_a_brain_deleted_in_the_middle_of_a_request_is_not_found(store: Store, suffix: str) -> None:
+def test_a_brain_deleted_in_the_middle_of_a_request_is_not_found(store: Store, suffix: str, at_a_glance: bool) -> None:
     made = store.create_brain("Vanishing")
 
     class Deleting(Store):
         """Deletes the brain right after it was found."""
+
+        def glance_at_brain(self, reference: str, caller: Caller = ANYBODY) -> Brain | None:
+            return self.brain(reference, caller) if at_a_glance else None
 
         def brain(self, reference: str, caller: Caller = ANYBODY) -> Brain:
             found = super().brain(reference, caller)
@@ -127,3 +133,22 @@ def test_a_brain_deleted_in_the_middle_of_a_request_is_not_found(store: Store, s
         answer = httpx.request(method, f"{base}/v1/brains/{made.id}{suffix}")
     assert answer.status_code == 404
     assert answer.json()["detail"] == f"brain not found: {made.id}"
+
+
+def test_a_glance_finds_what_a_caller_sees_and_waits_for_nobody(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, bob = Caller("ann"), Caller("bob")
+    made = store.create_brain("Hers", caller=ann)
+    assert store.glance_at_brain(made.id, ann) == store.glance_at_brain(made.slug, ann) == made
+    assert store.glance_at_brain(made.id, bob) is None
+    with store._database.writing() as connection:
+        connection.execute("UPDATE brains SET name = 'Ours'")
+        assert store.glance_at_brain(made.id, ann) == made
+
+    def refuse(*_arguments: object) -> Brain:
+        raise sqlite3.OperationalError("database is locked")
+
+    with monkeypatch.context() as locked:
+        locked.setattr(brains, "seen_as", refuse)
+        assert store.glance_at_brain(made.id, ann) is None
+    assert store.glance_at_brain(made.id, ann) is not None
+    assert store.problem() is None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from contract.platform.meaning import offline, table
+from contract.platform.meaning import known, offline, table
 from contract.platform.meaning.offline import Lexicon, OfflineEmbedder
 from contract.platform.meaning.table import Table
 
@@ -82,12 +82,12 @@ def test_of_a_huge_text_only_the_beginning_is_read(piece: str) -> None:
 def test_words_that_are_no_longer_kept_have_the_same_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["new tyres for the car", "the dentist", "new tyres for the car"]
     expected = EMBEDDER.embed(texts)
-    monkeypatch.setattr(offline, "KEPT_WORDS", 3)
+    monkeypatch.setattr(known, "KEPT_WORDS", 3)
     embedder = OfflineEmbedder()
     assert np.array_equal(np.concatenate([embedder.embed([text]) for text in texts]), expected)
     assert np.array_equal(embedder.embed(texts), expected)
     assert embedder._loaded is not None
-    assert len(embedder._loaded._kept) <= 3
+    assert len(embedder._loaded._known._kept) <= 5
 
 
 def test_a_word_too_long_to_be_kept_counts_each_time() -> None:
@@ -96,7 +96,7 @@ def test_a_word_too_long_to_be_kept_counts_each_time() -> None:
     assert np.array_equal(embedder.embed([f"the {long}"]), first)
     assert not np.array_equal(embedder.embed(["the"]), first)
     assert embedder._loaded is not None
-    assert embedder._loaded._kept.keys() == {"the"}
+    assert embedder._loaded._known._kept.keys() == {b"the"}
 
 
 @pytest.mark.parametrize("mark", ["<s>", "</s>", "<unk>"])
@@ -114,7 +114,10 @@ def test_letters_that_the_model_does_not_know_do_not_count(unknown: str) -> None
     assert np.array_equal(*EMBEDDER.embed([f"{unknown} soup{unknown} bowl", "soup bowl"]))
 
 
-def test_the_tokenizer_which_keeps_others_waiting_is_given_one_new_word_at_a_time() -> None:
+def test_the_tokenizer_which_keeps_others_waiting_is_given_few_new_words_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offline, "CUT_AT_ONCE", 4)
     given: list[str] = []
     loaded = offline._tokenizer()
 
@@ -125,8 +128,19 @@ def test_the_tokenizer_which_keeps_others_waiting_is_given_one_new_word_at_a_tim
     tokenizer = SimpleNamespace(model=SimpleNamespace(tokenize=tokenize), get_vocab=loaded.get_vocab)
     words = ["zzyzxq", "n4", "réunion", "語言本", "aé😀", "soup_2"]
     lexicon = Lexicon(Table.load(), cast(Tokenizer, tokenizer), offline._weights())
-    assert len(lexicon.numbers_of(["soup", *words, *words, "soup"])) > 0
-    assert given == [offline.SPACE + lexicon._readable(word) for word in words]
+    once, twice = lexicon.numbers_of([" ".join(some).encode() for some in (words, words * 2)])
+    assert np.array_equal(twice, np.tile(once, 2))
+    new = [offline.SPACE + lexicon._readable(word) for word in words]
+    assert given == ["".join(new[:4]), "".join(new[4:])]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters=offline.SPACE), min_size=1, max_size=40), max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_words_are_cut_together_as_each_by_itself(texts: list[str]) -> None:
+    lexicon = EMBEDDER._lexicon()
+    words = [cut for text in texts for word in text.split() if (cut := lexicon._readable(word))]
+    alone = [[piece.id for piece in lexicon._model.tokenize(offline.SPACE + word)] for word in words]
+    assert list(lexicon._cut(words)) == alone
 
 
 def test_a_word_of_the_table_is_the_same_however_it_is_written() -> None:
