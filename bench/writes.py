@@ -199,6 +199,7 @@ def _compared(tree: Path, before: list[str], texts: list[str], workdir: Path) ->
         running("here", [*platform, str(workdir / "here")], workdir) as here,
     ):
         sides: list[Side] = run(_to_each((there, without, here), before, texts))
+        _check(json.loads(run(checked(here.port, get("/v1/models"))))["embedding"])
     return sides
 
 
