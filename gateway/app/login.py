@@ -13,12 +13,13 @@ from gateway.config.reread_file import made_key, state_keys
 from gateway.config.settings import Settings
 from gateway.http.auth.jwt import Expected, JwtInbound
 from gateway.http.auth.login.authorize import Authorize
-from gateway.http.auth.login.clients import Clients, Fetch
+from gateway.http.auth.login.clients import Clients
 from gateway.http.auth.login.grants import Grants
 from gateway.http.auth.login.inbound import ISSUER, LoginInbound
 from gateway.http.auth.login.keyring import Keyring
 from gateway.http.auth.login.logins import Logins, Revocations
 from gateway.http.auth.login.logins_file import LoginsFile
+from gateway.http.auth.login.proofs import Fetch
 from gateway.http.auth.login.server import LoginServer
 from gateway.http.auth.login.throttle import Places, Throttle
 from gateway.http.auth.login.users import Users
@@ -69,7 +70,8 @@ def login_of(
     expected = Expected(issuer, settings.audience, brain_claim="brain", issuer_name=ISSUER)
     tokens = JwtInbound(expected, keyring, naming=naming_of(settings), clock=clock)
     clients = Clients(keyring, _document_fetch(fetch), ticks)
-    grants = Grants(keyring, users, logins, revocations, issuer=issuer, audience=settings.audience, clock=clock)
+    audience = settings.audience
+    grants = Grants(keyring, users, logins, revocations, clients, issuer=issuer, audience=audience, clock=clock)
     scope = f"brains:{settings.login_scope}"
     places = Places(_FETCHES, _FETCHES_OF_ONE)
     authorize = Authorize(issuer, clients, users, grants, keyring, throttle, places, scope)

@@ -260,7 +260,7 @@ def _is_https(url: str) -> bool:
 
 async def _read(url: str, response: httpx.Response) -> Page:
     content_type = response.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
-    if content_type not in _MEDIA_TYPES:
+    if content_type not in _MEDIA_TYPES and not content_type.endswith("+json"):
         raise GatewayError("fetch_failed", "The page is not text and not a PDF.", retryable=False)
     length = response.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > PAGE_BYTES:

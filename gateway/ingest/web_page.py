@@ -56,7 +56,7 @@ async def read_text(page: Page, *, convert_seconds: float = SECONDS) -> str:
         text = await _read_apart("html", page, convert_seconds)
     elif page.content_type == "application/pdf":
         text = await _read_apart("pdf", page, convert_seconds)
-    elif page.content_type.startswith("text/") or page.content_type == "application/json":
+    elif page.content_type.startswith("text/") or page.content_type.endswith(("/json", "+json")):
         text = await asyncio.to_thread(_decode, page)
     else:
         raise GatewayError("fetch_failed", "Only pages of text can be ingested this way.", retryable=False)

@@ -1,9 +1,9 @@
-// Logs in with the TypeScript SDK: node login_client.mjs 1|2 URL [CLIENT_METADATA_URL]
+// Logs in with the TypeScript SDK: node login_client.mjs 1|2 URL [CLIENT_METADATA_URL [PRIVATE_JWK]]
 // Writes the address that a browser is to open as one line, reads the address that the browser was sent back to, and
 // writes one JSON object: how the program is known, the tools, and whether a token that was refreshed is as good.
 import { createInterface } from 'node:readline'
 
-const [version, url, metadataUrl] = process.argv.slice(2)
+const [version, url, metadataUrl, privateKey] = process.argv.slice(2)
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 const redirectUrl = 'http://127.0.0.1:9/callback'
 const kept = {}
@@ -27,10 +27,15 @@ const provider = {
 async function parts() {
   if (version === '2') return import('@modelcontextprotocol/client')
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
-  return { Client, ...(await import('@modelcontextprotocol/sdk/client/streamableHttp.js')) }
+  const { createPrivateKeyJwtAuth } = await import('@modelcontextprotocol/sdk/client/auth-extensions.js')
+  return { Client, createPrivateKeyJwtAuth, ...(await import('@modelcontextprotocol/sdk/client/streamableHttp.js')) }
 }
 
-const { Client, StreamableHTTPClientTransport } = await parts()
+const { Client, StreamableHTTPClientTransport, createPrivateKeyJwtAuth } = await parts()
+if (privateKey) {
+  const names = { issuer: metadataUrl, subject: metadataUrl }
+  provider.addClientAuthentication = createPrivateKeyJwtAuth({ ...names, privateKey: JSON.parse(privateKey), alg: 'ES256' })
+}
 
 async function connected() {
   const client = new Client({ name: 'peer', version: '1' })

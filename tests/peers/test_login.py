@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
+from joserfc.jwk import ECKey
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
@@ -39,7 +40,13 @@ SPAWN: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spaw
 AT_A_TERMINAL: Final = [sys.executable, "-c", SPAWN]
 DOCUMENT: Final = "https://notebook.example/oauth/client.json"
 # Claude Code's own is on the web, where no test goes. This one has its id, and what it needs.
-DOCUMENTS: Final = {DOCUMENT: "peer", "https://claude.ai/oauth/claude-code-client-metadata": "Claude Code"}
+SIGNING: Final = "https://notebook.example/oauth/signing.json"
+DOCUMENTS: Final = {
+    DOCUMENT: "peer",
+    SIGNING: "peer",
+    "https://claude.ai/oauth/claude-code-client-metadata": "Claude Code",
+}
+KEY: Final = ECKey.generate_key("P-256")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +60,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def document(client_id: str, name: str) -> Callable[[Request], Response]:
     redirects = [f"http://{host}/callback" for host in ("127.0.0.1", "localhost")]
-    return lambda _: JSONResponse({"client_id": client_id, "client_name": name, "redirect_uris": redirects})
+    said = {"client_id": client_id, "client_name": name, "redirect_uris": redirects}
+    signing = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [KEY.as_dict(private=False)]}}
+    return lambda _: JSONResponse({**said, **(signing if client_id == SIGNING else {})})
 
 
 class Storage:
@@ -136,7 +145,7 @@ def read_until(process: "subprocess.Popen[str]", wanted: str) -> re.Match[str]:
     raise AssertionError("".join(seen)[-3000:])
 
 
-@pytest.mark.parametrize("metadata_url", [None, DOCUMENT], ids=["registered", "by its document"])
+@pytest.mark.parametrize("metadata_url", [None, DOCUMENT, SIGNING], ids=["registered", "by its document", "signing"])
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_the_typescript_sdk_logs_in_and_refreshes(url: str, version: str, metadata_url: str | None) -> None:
     command = [
@@ -145,6 +154,7 @@ def test_the_typescript_sdk_logs_in_and_refreshes(url: str, version: str, metada
         version,
         f"{url}/mcp",
         *([metadata_url] if metadata_url else []),
+        *([json.dumps(KEY.as_dict(private=True))] if metadata_url == SIGNING else []),
     ]
     with running(command) as process:
         assert process.stdin is not None

@@ -1,53 +1,30 @@
 """Access tokens of an OAuth provider, checked strictly: a token that is not clearly for us is refused."""
 
-import base64
-import binascii
 import hashlib
-import json
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from joserfc import jws
-from joserfc.errors import JoseError
 from joserfc.jwk import Key
 
 from gateway.http.auth.inbound import Naming, ProviderDown, Refused
+from gateway.http.auth.signed import PublicKeys, keys_for, moment, verified
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
 from gateway.operations.errors import GatewayError
 from gateway.operations.names import check_id
 
-_COMPACT: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)", re.ASCII)
 _SKEW: Final = 60
 _LONGEST: Final = 24 * 3600
 _NAME_LENGTH: Final = 512
 # Tokens whose signature is not verified again while its key is the provider's.
 _KNOWN_TOKENS: Final = 1024
-# Only asymmetric algorithms: with others, everybody who can verify a token could also sign one.
-_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
-    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
-    **dict.fromkeys(("EdDSA", "Ed25519"), "OKP"),
-}
-# Header fields that nobody knows are ignored, as RFC 7515 has it; `crit` is refused before.
-_REGISTRIES: Final = {name: jws.JWSRegistry(algorithms=[name], strict_check_header=False) for name in _KINDS}
 _ACCESS_TOKEN_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 # The type that providers give to access tokens if they have no other name for them.
 _PLAIN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 # Only ID tokens have these.
 _OF_ID_TOKENS: Final = frozenset({"nonce", "at_hash", "c_hash", "s_hash"})
-
-
-class PublicKeys(Protocol):
-    """The keys that tokens may be signed with."""
-
-    async def named(self, kid: str | None) -> Sequence[Key]:
-        """The keys of that name, or all if the token names none. Raises ProviderDown: they cannot be fetched."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +87,7 @@ class JwtInbound:
         hashed = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._known.get(hashed)
         # Asks for the keys each time, because the provider may have withdrawn one, or they may be too old to rely on.
-        if known is not None and any(key is known.key for key in await self._candidates(known.header)):
+        if known is not None and any(key is known.key for key in await keys_for(known.header, self._keys)):
             try:
                 self._check_times(known.times)
             except Refused:
@@ -123,10 +100,9 @@ class JwtInbound:
         return known.principal
 
     async def _verified(self, token: str) -> _Verified:
-        header, claims = _read(token)
-        key = _verify(token, str(header.get("alg")), await self._candidates(header))
+        header, claims, key = await verified(token, self._keys)
         self._check(header, claims)
-        times = _Times(*(_moment(claims.get(name)) for name in ("exp", "iat", "nbf")))
+        times = _Times(*(moment(claims.get(name)) for name in ("exp", "iat", "nbf")))
         self._check_times(times)
         meant = {name: header[name] for name in ("alg", "kid") if name in header}
         return _Verified(meant, key, times, self._principal(claims, token))
@@ -143,18 +119,6 @@ class JwtInbound:
         except ProviderDown:
             keys = ()
         return None if keys else "the keys of the OAuth provider cannot be had"
-
-    async def _candidates(self, header: Mapping[str, Any]) -> list[Key]:
-        algorithm, kid = header.get("alg"), header.get("kid")
-        kind = _KINDS.get(algorithm) if isinstance(algorithm, str) else None
-        if kind is None:
-            raise Refused("algorithm")
-        if kid is not None and not isinstance(kid, str):
-            raise Refused("kid")
-        keys = [key for key in await self._keys.named(kid) if key.key_type == kind and _fits(key, str(algorithm))]
-        if not keys or (kid is None and len(keys) > 1):
-            raise Refused("no such key")
-        return keys
 
     def _check(self, header: Mapping[str, Any], claims: Mapping[str, Any]) -> None:
         typ = header.get("typ", "JWT")
@@ -223,59 +187,6 @@ class JwtInbound:
             return check_id(_name(_only(claims[claim])) or "", "brain")
         except GatewayError:
             raise Refused("brain") from None
-
-
-def claims_of(token: str) -> Mapping[str, Any]:
-    """The claims of a token that has been verified already."""
-    part = token.split(".")[1]
-    return dict(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
-
-
-def _read(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Header and claims of a token in its one canonical spelling, not verified yet."""
-    if (parts := _COMPACT.fullmatch(token)) is None:
-        raise Refused("not a JWT")
-    try:
-        decoded = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts.groups()]
-        header, claims = (json.loads(part, object_pairs_hook=_once) for part in decoded[:2])
-    except (ValueError, binascii.Error, RecursionError):
-        raise Refused("not a JWT") from None
-    if any(
-        base64.urlsafe_b64encode(raw).rstrip(b"=").decode() != part
-        for raw, part in zip(decoded, parts.groups(), strict=True)
-    ):
-        raise Refused("spelling")
-    if not isinstance(header, dict) or not isinstance(claims, dict) or {"crit", "b64"} & header.keys():
-        raise Refused("header")
-    return header, claims
-
-
-def _verify(token: str, algorithm: str, keys: Sequence[Key]) -> Key:
-    """The key that it is signed with."""
-    for key in keys:
-        with suppress(JoseError, ValueError, TypeError, RecursionError):
-            jws.deserialize_compact(token, key, registry=_REGISTRIES[algorithm])
-            return key
-    raise Refused("signature")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name that is there twice")
-    return found
-
-
-def _fits(key: Key, algorithm: str) -> bool:
-    return key.get("alg") in (None, algorithm)
-
-
-def _moment(said: Any) -> float | None:
-    if said is None:
-        return None
-    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said < 1e11:
-        raise Refused("a time that is none")
-    return float(said)
 
 
 def _name(said: Any) -> str | None:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http.auth.access import http_answer
-from gateway.http.auth.login.clients import BadClient, Clients, short_id
+from gateway.http.auth.login.clients import BadClient, Client, Clients, short_id
 from gateway.http.auth.login.forms import BadForm, address_of, cookie_of, form_of, query_of
 from gateway.http.auth.login.grants import Asked, Grants
 from gateway.http.auth.login.keyring import Broken, Keyring
@@ -66,13 +66,13 @@ class Authorize:
         """A program has sent a person here."""
         try:
             query = query_of(request)
-            redirect_uri, client_name = await self._program(query, address_of(request))
+            redirect_uri, client = await self._program(query, address_of(request))
         except (BadForm, BadClient, _Unclear) as error:
             return _refuse(request, str(error))
         except TooMany as error:
             return _refuse(request, "Too many programs were looked up for you. Try again in a minute.", 429, str(error))
         try:
-            asked = self._asked(query, redirect_uri, client_name)
+            asked = self._asked(query, redirect_uri, client)
         except _Wrong as wrong:
             said = {"error": wrong.error, "error_description": str(wrong)}
             if is_on_this_machine(redirect_uri):
@@ -135,8 +135,8 @@ class Authorize:
         log.info("login.granted", user=user.name, client=short_id(asked.client), scope=asked.granted_to(user))
         return self._send_back(asked.redirect_uri, asked.state, code=self.grants.code(asked, user, said["login"]))
 
-    async def _program(self, query: Mapping[str, str], address: str) -> tuple[str, str]:
-        """The address to which the program gets its answer, and its name. Raises: BadClient, TooMany, _Unclear."""
+    async def _program(self, query: Mapping[str, str], address: str) -> tuple[str, Client]:
+        """The program, and the address to which it gets its answer. Raises: BadClient, TooMany, _Unclear."""
         client_id, uri = query.get("client_id"), query.get("redirect_uri")
         if client_id is None:
             raise _Unclear("The program that sent you here does not say which one it is: client_id is missing.")
@@ -149,9 +149,9 @@ class Authorize:
                 client = await self.clients.find(client_id)
         if uri is None or not client.may_redirect_to(uri):
             raise _Unclear("The program that sent you here wants you sent on to where it has not said before.")
-        return uri, client.name
+        return uri, client
 
-    def _asked(self, query: Mapping[str, str], redirect_uri: str, name: str) -> Asked:
+    def _asked(self, query: Mapping[str, str], redirect_uri: str, client: Client) -> Asked:
         """Raises: _Wrong."""
         if "request" in query or "request_uri" in query:
             raise _Wrong("request_not_supported", "Send the parameters themselves.")
@@ -168,11 +168,12 @@ class Authorize:
         ours = [scope for scope in query.get("scope", "").split() if scope in scopes.ALL]
         return Asked(
             client=query["client_id"],
-            name=name,
+            name=client.name,
             redirect_uri=redirect_uri,
             challenge=query["code_challenge"],
             scope=max(ours or [self.login_scope], key=scopes.ORDER.index),
             state=query.get("state"),
+            signs=client.keys is not None,
         )
 
     def _check_origin(self, request: Request) -> None:

@@ -8,19 +8,18 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from gateway.http.auth.keys import usable_keys
 from gateway.http.auth.login.keyring import Broken, Keyring
+from gateway.http.auth.login.proofs import METHOD, ClientKeys, Fetch
 from gateway.http.auth.login.redirects import check_redirect, is_registered
 from gateway.operations.errors import GatewayError
-
-Fetch = Callable[[str], Awaitable[tuple[str, bytes]]]
-"""Fetches a public page. Returns its address after redirects, and its body. Raises GatewayError."""
 
 DYNAMIC: Final = "dyn."
 # Registered programs keep their client id; some for as long as they are installed.
@@ -28,8 +27,8 @@ _REGISTERED_SECONDS: Final = 10 * 365 * 24 * 3600
 _DOCUMENT_BYTES: Final = 16 * 1024
 _KEPT, _KEPT_SECONDS, _FAILED_SECONDS = 256, 300.0, 30.0
 _CLIENT_ID_LENGTH: Final = 2048
-# Everybody can read such a document, so it can hold no secret. We do not check keys either: see SECURITY.md.
-_PUBLIC: Final = frozenset({None, "none", "private_key_jwt"})
+# A program that says nothing has no secret: everybody can read its document.
+_PUBLIC: Final = frozenset({None, "none"})
 
 
 class BadClient(Exception):
@@ -49,10 +48,19 @@ class Said(BaseModel):
     grant_types: list[str] = ["authorization_code"]
     response_types: list[str] = ["code"]
     token_endpoint_auth_method: str | None = None
+    token_endpoint_auth_methods_supported: list[str] = []
+    """Some programs name several methods in their documents; the one above is what they prefer."""
+    jwks: dict[str, Any] | None = None
+    jwks_uri: str | None = None
 
     @property
     def is_for_codes(self) -> bool:
         return "authorization_code" in self.grant_types and "code" in self.response_types
+
+    @property
+    def may_be_public(self) -> bool:
+        methods = {self.token_endpoint_auth_method, *self.token_endpoint_auth_methods_supported}
+        return bool(methods & _PUBLIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class Client:
     id: str
     name: str
     redirect_uris: tuple[str, ...]
+    keys: ClientKeys | None = None
+    """With these it signs its requests for tokens; None for a public program, which has none."""
 
     @property
     def host(self) -> str | None:
@@ -94,6 +104,8 @@ class Clients:
         said = _parse(body)
         if len(said.redirect_uris) > 5:
             raise BadClient("redirect_uris: at most five.")
+        if said.token_endpoint_auth_method == METHOD:
+            raise BadClient(f"token_endpoint_auth_method: for {METHOD}, use a client id metadata document.")
         sealed = self._keyring.seal(
             "client", {"uris": said.redirect_uris, "name": _shown(said.client_name)}, _REGISTERED_SECONDS
         )
@@ -148,9 +160,24 @@ class Clients:
             said, entry = _parse(body), json.loads(body)
         except BadClient:
             return "What this program says of itself cannot be understood."
-        if entry.get("client_id") != client_id or said.token_endpoint_auth_method not in _PUBLIC:
-            return "What this program says of itself is about another program, or one with a secret."
-        return Client(client_id, _shown(said.client_name), tuple(said.redirect_uris))
+        if entry.get("client_id") != client_id:
+            return "What this program says of itself is about another program."
+        keys = self._keys_of(said, self._fetch) if said.token_endpoint_auth_method == METHOD else None
+        if keys is None and not said.may_be_public:
+            return "This program can log in neither without a secret nor with keys that it publishes."
+        return Client(client_id, _shown(said.client_name), tuple(said.redirect_uris), keys)
+
+    def _keys_of(self, said: Said, fetch: Fetch) -> ClientKeys | None:
+        """The keys that a document has or names; None if it does neither."""
+        if said.jwks is not None:
+            try:
+                keys = usable_keys(said.jwks)
+            except ValueError:
+                return None
+            return ClientKeys(keys, None, fetch, self._clock) if keys else None
+        if said.jwks_uri is None or not is_document_url(said.jwks_uri):
+            return None
+        return ClientKeys((), said.jwks_uri, fetch, self._clock)
 
 
 def is_document_url(client_id: str) -> bool:

@@ -14,11 +14,13 @@ import structlog
 
 from gateway.config.user_file import User
 from gateway.http.auth.inbound import ProviderDown, Refused
-from gateway.http.auth.jwt import JwtInbound, claims_of
-from gateway.http.auth.login.clients import short_id
+from gateway.http.auth.jwt import JwtInbound
+from gateway.http.auth.login.clients import BadClient, Clients, short_id
 from gateway.http.auth.login.keyring import Broken, Keyring
 from gateway.http.auth.login.logins import ACCESS_SECONDS, IDLE_SECONDS, Logins, LoginsDown, Revocations
+from gateway.http.auth.login.proofs import Proofs, client_of
 from gateway.http.auth.login.users import Users
+from gateway.http.auth.signed import claims_of
 from gateway.operations import scopes
 
 log = structlog.get_logger()
@@ -48,6 +50,8 @@ class Asked:
     scope: str
     """The highest of the scopes that were asked for, which includes all below it."""
     state: str | None
+    signs: bool = False
+    """Whether the client has to prove who it is whenever it asks for tokens."""
 
     def granted_to(self, user: User) -> str:
         """The scopes that the client asked for, as far as the user has them."""
@@ -63,6 +67,7 @@ class Grants:
         users: Users,
         logins: Logins,
         revocations: Revocations,
+        clients: Clients,
         *,
         issuer: str,
         audience: str,
@@ -70,6 +75,7 @@ class Grants:
     ) -> None:
         self._keyring, self._users = keyring, users
         self._logins, self._revocations = logins, revocations
+        self._clients, self._proofs = clients, Proofs(issuer, logins, clock)
         self._issuer, self.audience = issuer, audience
         self._clock = clock
 
@@ -84,12 +90,13 @@ class Grants:
             "user": user.name,
             "version": self._users.version_of(user.name),
             "began": int(self._clock()),
+            "signs": asked.signs,
         }
         return self._keyring.seal("code", claims, _CODE_SECONDS)
 
     async def redeem(self, given: Mapping[str, str]) -> Mapping[str, Any]:
         """The tokens for a code. Raises: Denied."""
-        said = self._opened("code", given, "code")
+        said = await self._opened("code", given, "code")
         if given.get("redirect_uri") != said["redirect_uri"]:
             raise Denied("invalid_grant", "another redirect_uri")
         if not _is_verifier(given.get("code_verifier", ""), said["challenge"]):
@@ -98,7 +105,7 @@ class Grants:
 
     async def refresh(self, given: Mapping[str, str]) -> Mapping[str, Any]:
         """New tokens for the last refresh token. Raises: Denied."""
-        said = self._opened("refresh", given, "refresh_token")
+        said = await self._opened("refresh", given, "refresh_token")
         wanted = given.get("scope", "").split()
         if not set(wanted) <= set(scopes.including(said["scope"])):
             raise Denied("invalid_scope", "more than was granted")
@@ -130,8 +137,9 @@ class Grants:
             return None
         return str(claims_of(token)["login"]) if principal.client == short_id(client) else None
 
-    def _opened(self, kind: str, given: Mapping[str, str], name: str) -> Mapping[str, Any]:
-        if name not in given or "client_id" not in given:
+    async def _opened(self, kind: str, given: Mapping[str, str], name: str) -> Mapping[str, Any]:
+        client_id = client_of(given)
+        if name not in given or client_id is None:
             raise Denied("invalid_request", f"no {name} or no client_id")
         if given.get("resource", self.audience) != self.audience:
             raise Denied("invalid_target", "another resource")
@@ -139,9 +147,24 @@ class Grants:
             said = self._keyring.open(kind, given[name])
         except Broken as error:
             raise Denied("invalid_grant", f"{name}: {error}") from None
-        if said["client"] != short_id(given["client_id"]):
+        if said["client"] != short_id(client_id):
             raise Denied("invalid_grant", "of another client")
+        # A code or refresh token of an earlier version says nothing of this.
+        if said.get("signs"):
+            await self._check_client(client_id, given)
         return said
+
+    async def _check_client(self, client_id: str, given: Mapping[str, str]) -> None:
+        """Check that the client is the one it says, by what it has signed. Raises: Denied."""
+        try:
+            client = await self._clients.find(client_id)
+            if client.keys is None:
+                raise Refused("it no longer publishes keys")
+            await self._proofs.check(client.id, client.keys, given)
+        except (BadClient, Refused) as error:
+            raise Denied("invalid_client", str(error), 401) from None
+        except (ProviderDown, LoginsDown) as error:
+            raise Denied("temporarily_unavailable", str(error), 503) from None
 
     async def _issue(self, said: Mapping[str, Any], step: int, scope: str | None = None) -> Mapping[str, Any]:
         user = self._users.named(said["user"], said["version"])
@@ -157,8 +180,8 @@ class Grants:
         if not is_next:
             self._revocations.note(said["login"])
             raise Denied("invalid_grant", "used before, or revoked: the login is ended")
-        kept = ("login", "client", "scope", "user", "version", "began")
-        refresh = {**{name: said[name] for name in kept}, "step": step + 1}
+        kept = ("login", "client", "scope", "user", "version", "began", "signs")
+        refresh = {**{name: said[name] for name in kept if name in said}, "step": step + 1}
         log.info("login.tokens", user=user.name, client=said["client"], step=step)
         return {
             "access_token": self._access_token(said, user, scope or said["scope"]),

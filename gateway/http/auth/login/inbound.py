@@ -2,10 +2,11 @@
 
 from gateway.config.user_file import User
 from gateway.http.auth.inbound import Refused
-from gateway.http.auth.jwt import JwtInbound, claims_of
+from gateway.http.auth.jwt import JwtInbound
 from gateway.http.auth.login.keyring import Keyring
 from gateway.http.auth.login.logins import Revocations
 from gateway.http.auth.login.users import Users
+from gateway.http.auth.signed import claims_of
 from gateway.operations import scopes
 from gateway.operations.caller import Principal
 

@@ -15,7 +15,9 @@ from gateway.http.auth.login.authorize import Authorize
 from gateway.http.auth.login.clients import BadClient, Clients
 from gateway.http.auth.login.forms import BadForm, address_of, body_of, form_of
 from gateway.http.auth.login.grants import Denied, Grants
+from gateway.http.auth.login.proofs import METHOD
 from gateway.http.auth.login.throttle import REGISTRATIONS, Throttle
+from gateway.http.auth.signed import ALGORITHMS
 from gateway.operations import scopes
 
 log = structlog.get_logger()
@@ -91,11 +93,20 @@ class LoginServer:
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": ["none"],
+            **self._authentication(),
             "revocation_endpoint_auth_methods_supported": ["none"],
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": True,
             "client_id_metadata_document_supported": self.clients.has_documents,
+        }
+
+    def _authentication(self) -> Mapping[str, Any]:
+        # Keys are found by documents, and signatures are for the algorithms that we verify (RFC 8414).
+        if not self.clients.has_documents:
+            return {"token_endpoint_auth_methods_supported": ["none"]}
+        return {
+            "token_endpoint_auth_methods_supported": ["none", METHOD],
+            "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
         }
 
     async def _register(self, request: Request) -> Response:
@@ -152,6 +163,7 @@ class LoginServer:
 
 _SENTENCES: Final[Mapping[str, str]] = {
     "invalid_grant": "This code or refresh token is not good here, or not any more. Log in again.",
+    "invalid_client": "A program that says private_key_jwt must send a fresh client_assertion that it has signed.",
     "invalid_target": "Tokens are issued for this gateway alone: leave resource out, or name it as its metadata do.",
     "invalid_scope": "A refreshed token can have no more scopes than were granted.",
     "unsupported_grant_type": "Only authorization_code and refresh_token are served here.",

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.app.login import login_of
 from gateway.config.settings import load
-from gateway.http.auth.jwt import claims_of
+from gateway.http.auth.signed import ALGORITHMS, claims_of
 from tests.gateway.http.auth.login.house import ADMIN, READ, REDIRECT, WRITE, Person, add_user, answer_of, hidden, house
 from tests.served import messages_of, raw_call
 
@@ -36,7 +36,8 @@ def test_a_client_that_knows_only_the_address_finds_the_login_and_is_let_in(url:
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
-        "token_endpoint_auth_methods_supported": ["none"],
+        "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
         "revocation_endpoint_auth_methods_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
