@@ -169,7 +169,7 @@ def test_the_command_is_the_one_that_was_built(installed: Installed) -> None:
 
 def test_doctor_finds_all_tools(installed: Installed) -> None:
     done = installed.run("doctor", "--json")
-    assert (done.returncode, json.loads(done.stdout)["all_served"]) == (0, True), done.stderr
+    assert (done.returncode, json.loads(done.stdout)["all_served"]) == (0, True), done.stdout + done.stderr
 
 
 async def test_a_client_that_starts_it_can_remember_and_search(installed: Installed) -> None:

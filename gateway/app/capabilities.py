@@ -44,8 +44,10 @@ async def capabilities(brain: Brain, surfaces: Sequence[Surface], call: Call) ->
     problems = [_unserved(row) for row in tools if not row["served"]]
     try:
         brain_id, why = await brain.choice(call)
-        found["brain"] = {"id": brain_id, "why": why}
-        if not await brain.exists(call, brain_id):
+        listed = await brain.listed(call, brain_id)
+        slug = str((listed or {}).get("slug") or brain_id)
+        found["brain"] = {"id": brain_id, **({} if slug == brain_id else {"slug": slug}), "why": why}
+        if listed is None:
             problems.append(_problem(GatewayError("no_brain", f"There is no brain {brain_id}.")))
     except GatewayError as error:
         problems.append(_problem(error))

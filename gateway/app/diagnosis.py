@@ -51,7 +51,8 @@ def _brain(brain: JsonObject | None) -> str:
     if brain is None:
         return "none"
     hint = "; set BRAINS_DEFAULT_BRAIN to keep to one" if "first of" in brain["why"] else ""
-    return f"{brain['id']} ({brain['why']}{hint})"
+    name = f"{brain['slug']}, {brain['id']}" if "slug" in brain else brain["id"]
+    return f"{name} ({brain['why']}{hint})"
 
 
 def _ignored(settings: list[str]) -> str:

@@ -237,7 +237,7 @@ class Brain:
                     raise
                 # If the listing fails, the brain may hold anything, or it is not a brain of the caller.
                 if error.code == "not_implemented":
-                    return await self.exists(call, resolved)
+                    return await self.listed(call, resolved) is not None
             else:
                 if not all(map(self.view(call).shows, listed.get("items") or ())):
                     return True
@@ -282,9 +282,9 @@ class Brain:
         """The brain that a call would get that names none, and why that one."""
         return await self._directory.choice(call, None)
 
-    async def exists(self, call: Call, brain: str) -> bool:
-        """Whether the platform lists the brain."""
-        return bool(going_by((await self._directory.listing(call))["items"], brain))
+    async def listed(self, call: Call, brain: str) -> JsonObject | None:
+        """The brain as the platform lists it; None if it does not."""
+        return next(iter(going_by((await self._directory.listing(call))["items"], brain)), None)
 
     async def ask(self, call: Call, brain: str | None, query: Args) -> AsyncGenerator[list[JsonObject], None]:
         """The frames of an answer, in the groups in which they came, `done` last. All sources are the caller's."""

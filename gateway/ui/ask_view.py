@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from gateway.mcp.shown import line, visible
+from gateway.operations import notes
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 from gateway.ui.catalogue import without_marks
@@ -79,8 +80,15 @@ def _sources(visit: Visit, chunks: Sequence[JsonObject]) -> list[dict[str, str]]
         {
             "title": line(chunk.get("title") or path),
             "path": line(path),
-            "preview": line(without_marks(str(chunk.get("preview") or "")[:200])),
+            "preview": line(_preview(chunk)),
             "href": address(visit.brain_name, "note", path=path),
         }
         for path, chunk in reversed(paths.items())
     ]
+
+
+def _preview(chunk: JsonObject) -> str:
+    """The first words of a source, which is shown after its title."""
+    title = str(chunk.get("title") or "")
+    said = notes.described(without_marks(str(chunk.get("preview") or "")[:200]), title)
+    return "" if said == title else said

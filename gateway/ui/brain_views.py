@@ -71,7 +71,9 @@ async def status(visit: Visit) -> Response:
 
 
 async def connect(visit: Visit) -> Response:
-    return visit.page("connect.html", clients=visit.services.clients)
+    entries = visit.services.clients
+    # Only somebody on this machine is told how a client starts the gateway itself.
+    return visit.page("connect.html", clients=entries, is_own=any("stdio" in entry.how for entry in entries))
 
 
 async def nothing(visit: Visit) -> Response:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.brain.brain import Brain
@@ -120,10 +120,19 @@ class Catalogue:
         changed = await self._changed(call) if filters.days else {}
         best: dict[str, Card] = {}
         for card in map(_card_of_hit, (hit for hit in hits if isinstance(hit, dict))):
-            entry = Entry(card.path, 0, changed.get(card.path, card.changed))
-            if card.path and filters.take(entry) and (not filters.tag or filters.tag in card.tags):
+            if card.path and filters.take(Entry(card.path, 0, changed.get(card.path, card.changed))):
                 best.setdefault(card.path, card)
-        return Found(list(best.values()), was_cut=len(hits) >= _HITS)
+        found = list(best.values())
+        return Found(await self._tagged(call, found, filters.tag), was_cut=len(hits) >= _HITS)
+
+    async def _tagged(self, call: Call, cards: list[Card], tag: str) -> list[Card]:
+        """Those with this tag. A hit does not have the tags that are only in the text of its note, so that is read."""
+        if not tag:
+            return cards
+        entries = [Entry(card.path, 0, card.changed) for card in cards if tag not in card.tags]
+        read = {card.path: card for card in await self._cards(call, entries)}
+        known = [replace(card, tags=read[card.path].tags) if card.path in read else card for card in cards]
+        return [card for card in known if tag in card.tags]
 
     async def _changed(self, call: Call) -> Mapping[str, int]:
         """When each note was changed, if the platform lists notes, because hits do not say it on every platform."""

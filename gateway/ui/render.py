@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,6 +95,11 @@ def size(count: int) -> str:
     return f"{count:,} bytes" if count < 1024 else f"{count / 1024:,.0f} KB"
 
 
+def shell(word: str) -> str:
+    """A word of a command, as a person can paste it into a shell."""
+    return shlex.quote(line(word))
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
@@ -109,6 +115,7 @@ def _environment() -> Environment:
         "relative_time": relative_time,
         "size": size,
         "line": line,
+        "shell": shell,
         "visible": visible,
     }
     made.globals |= {"version": _version(), "address": address}

@@ -89,14 +89,14 @@ async def test_the_uuid_of_a_brain_that_is_gone_leads_to_no_brain_that_is_called
         f"GET /v1/brains/{uuid}/search": lambda _request: {"hits": []},
     }
     async with opened(answers) as (brain, platform):
-        assert await brain.exists(Call(), uuid)
+        assert await brain.listed(Call(), uuid)
         for brains in (listed, [{"id": "brn_2", "slug": uuid}]):
             await brain.known(Call(Caller(preferred=uuid)))
             listed[:] = brains
             with pytest.raises(GatewayError) as caught:
                 await brain.serve(Call(), uuid, "search", {"query": "x"})
             assert caught.value.code == "no_brain"
-        assert not await brain.exists(Call(), uuid)
+        assert not await brain.listed(Call(), uuid)
         assert f"GET /v1/brains/{uuid}/search" not in platform.requests
 
 

@@ -1,8 +1,12 @@
 """The page for people, with a real HTTP client: every view, and that nothing is lost or overwritten by it."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -65,7 +69,33 @@ def test_notes_are_narrowed_down(browser: Browser, asked: str, found: set[str]) 
 
 def test_a_brain_without_notes_says_what_to_do(browser: Browser, served: Served) -> None:
     call(served, "memory_create_brain", name="Empty")
-    assert "This brain has no notes yet." in Browser(served).open("/ui/brains/empty/notes")
+    page = Browser(served).open("/ui/brains/empty/notes")
+    assert "This brain has no notes yet." in page
+    # In this brain, and not in the one that commands use by themselves.
+    assert "brains-gateway add --brain empty " in page
+
+
+def test_how_a_note_is_erased_for_good_can_be_pasted_into_a_shell(browser: Browser, served: Served) -> None:
+    call(served, "memory_create_brain", name="Attic")
+    path = "memory/global/it's a trap.md"
+    call(served, "memory_remember", at="/mcp/attic", content="Boxes.", title="Boxes", path=path)
+    browser.open(f"/ui/brains/attic/note?path={quote(path)}")
+    browser.send("/remove")
+    command = re.search(r"brains-gateway rm --purge[^<]*", browser.page)
+    assert command is not None
+    assert shlex.split(unescape(command[0]))[2:] == ["--purge", "--brain", "attic", path]
+
+
+def test_a_note_is_found_by_its_tag_after_it_was_edited(browser: Browser, served: Served) -> None:
+    path = "memory/global/lamp.md"
+    call(served, "memory_remember", content="# Lamp\n\nThe lamp is green.", title="Lamp", tags=["light"], path=path)
+    browser.open(f"/ui/brains/main/edit?path={path}")
+    _, held = browser.form("/edit")
+    browser.send("/edit", text=held["text"].replace("green", "brass"))
+    browser.open(f"{NOTES}?q=lamp&tag=light")
+    assert ">Lamp</a>" in browser.page
+    assert ">light</a>" in browser.page
+    call(served, "memory_forget", path=path)
 
 
 def test_older_notes_are_on_the_next_page(tmp_path: Path) -> None:
@@ -165,6 +195,9 @@ def test_a_question_is_answered_with_links_to_its_sources(browser: Browser) -> N
     browser.open("/ui/brains/main/ask")
     browser.send("/ask", question="When does the night train leave?")
     assert "22:10" in browser.text
+    # The title is said once, although the text begins with it.
+    assert "Night train The night train" in browser.text
+    assert "Night train Night train" not in browser.text
     browser.follow("/note?path=")
     assert PATH in browser.text
 
@@ -196,12 +229,15 @@ def test_the_status_says_what_doctor_says(browser: Browser, served: Served) -> N
     assert f"the embedded brain in {served.data_dir}" in browser.text
     assert "set BRAINS_BACKUP_DIR" in browser.text
     assert "memory_remember" in browser.text
+    # By the name that people know it by.
+    assert re.search(r"Brain main, brn_\w+ \(", browser.text)
 
 
 def test_clients_are_connected_by_what_the_page_says(browser: Browser) -> None:
     browser.open("/ui/connect")
     assert "claude mcp add --transport http brains http://127.0.0.1:8787/mcp" in browser.text
     assert "~/.cursor/mcp.json, over stdio" in browser.text
+    assert "brains-gateway connect" in browser.text
 
 
 @pytest.mark.parametrize("path", ["/ui/nothing", "/ui/brains/nope/notes", f"{NOTE}x", "/ui/static/../page.py", "/ui/"])
