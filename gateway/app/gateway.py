@@ -105,7 +105,7 @@ class Gateway:
         self._upstream = Upstream(
             _dialects(settings),
             self._endpoint,
-            deadlines=_deadlines(settings),
+            deadlines=deadlines_of(settings),
             credentials=self._credentials(),
             shared=settings.is_shared,
             observer=observer,
@@ -378,9 +378,11 @@ def own_fetch(settings: Settings) -> Fetcher | None:
     return Fetcher(allowed=settings.fetch_allow) if settings.fetch == "on" else None
 
 
-def _deadlines(settings: Settings) -> Deadlines:
+def deadlines_of(settings: Settings) -> Deadlines:
     return Deadlines(
         connect=settings.connect_seconds,
+        # The first probe of the embedded brain starts it. On a slow machine this takes longer than a platform may.
+        probe=settings.read_seconds if settings.upstream_url is None else Deadlines().probe,
         read=settings.read_seconds,
         ingest=settings.ingest_seconds,
         stage=settings.stage_seconds,

@@ -10,6 +10,7 @@ import pytest
 
 from contract.platform.meaning.offline import OfflineEmbedder
 from gateway.app.embedded import embedder_of
+from gateway.app.gateway import deadlines_of
 from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
 from gateway.config.settings import load
 
@@ -129,3 +130,10 @@ def test_where_the_small_model_is_installed_it_embeds() -> None:
 def test_where_the_small_model_is_not_installed_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contract.platform.meaning.offline.PACKAGE", "no-such-package")
     assert embedder_of(load()) is None
+
+
+def test_the_embedded_brain_has_longer_to_start_than_a_platform_has_to_answer(tmp_path: Path) -> None:
+    """Its start is part of the first probe. A new installation compiles itself first, which takes long on some
+    machines; then `doctor` said that the platform had not answered in time."""
+    of_platform = deadlines_of(load(data_dir=tmp_path, upstream_url="http://127.0.0.1:1")).probe
+    assert deadlines_of(load(data_dir=tmp_path, read_seconds=42.0)).probe == 42.0 > of_platform
