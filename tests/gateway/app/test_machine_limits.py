@@ -14,6 +14,8 @@ import pytest
 
 from gateway.app.machine_limits import _ROWS, MachineLimits, make_limits_file
 from gateway.brain.limits import Allowance, Bucket, LimitReached, Limits
+from gateway.http.auth.login.throttle import BY_USER_AND_ADDRESS
+from tests.gateway.http.auth.login.house import Person, add_user
 from tests.gateway.http.auth.tokens import kept
 from tests.gateway.test_processes import process
 from tests.served import raw_call
@@ -183,3 +185,20 @@ def test_what_one_caller_may_store_holds_for_two_workers_together(tmp_path: Path
         took = time.monotonic() - began
     assert set(statuses) == {200, 429}
     assert 60 <= statuses.count(200) <= 1.05 * (60 + took)
+
+
+def test_guesses_of_a_password_are_counted_for_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    add_user(tmp_path / "data")
+    public_url = "https://brains.example"
+    settings = {"BRAINS_AUTH": "password", "BRAINS_SINGLE_TENANT": "true", "BRAINS_PUBLIC_URL": public_url}
+    with process(tmp_path, "--workers", "2", **settings) as served, ThreadPoolExecutor(16) as clients:
+        ada = Person(f"http://127.0.0.1:{served.port}", issuer=public_url)
+        page = ada.begin()
+        began = time.monotonic()
+        # Each guess has a connection of its own, so that both workers get some.
+        statuses = list(clients.map(lambda n: ada.enter(page, password=f"guess {n}").status_code, range(60)))
+        took = time.monotonic() - began
+    assert set(statuses) == {400, 429}
+    let_through = BY_USER_AND_ADDRESS.at_once + took / BY_USER_AND_ADDRESS.seconds
+    assert BY_USER_AND_ADDRESS.at_once <= statuses.count(400) <= let_through
