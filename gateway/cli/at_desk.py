@@ -35,6 +35,11 @@ _TYPED: Final = {
     "Call memory_list_brains": "Type `brains-gateway brains`",
     "memory_create_brain": "`brains-gateway brains create NAME`",
 }
+# The beginning of a message -> what a person can do then.
+_NEXT: Final = {
+    "There is no note ": " `brains-gateway list` shows which there are.",
+    "There is no such version ": " `brains-gateway history` shows which there are.",
+}
 # The code of an error -> the exit code. All others are 1.
 _EXIT_CODES: Final = {"not_found": 3, "no_brain": 3, "conflict": 4, "validation_error": 2}
 
@@ -49,6 +54,7 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
         message = error.message
         for called, typed in _TYPED.items():
             message = message.replace(called, typed)
+        message += "".join(next_step for beginning, next_step in _NEXT.items() if message.startswith(beginning))
         failed = CannotStart(message)
         failed.exit_code = _EXIT_CODES.get(error.code, 1)
         raise failed from None

@@ -247,6 +247,16 @@ def test_where_there_is_nothing_a_person_is_told_so(command: Command) -> None:
     assert command("list", "--json").stdout == "[]\n"
 
 
+def test_who_names_a_note_that_is_not_there_is_told_where_to_look(command: Command) -> None:
+    path = add(command, "# Tea\n\nGyokuro wants sixty degrees.")
+    for asked in (("show",), ("edit",), ("rm", "--yes")):
+        done = command(*asked, "memory/global/never.md")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "There is no note memory/global/never.md. `brains-gateway list` shows which there are." in done.stderr
+    done = command("undo", path, "20260101T000000000Z")
+    assert (done.returncode, "`brains-gateway history` shows which there are." in done.stderr) == (3, True), done.stderr
+
+
 def test_completion_knows_every_command_and_its_options(tmp_path: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
         done = run(tmp_path, "completion", shell)
