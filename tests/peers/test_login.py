@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.daemons.real import free_port
-from tests.gateway.http.auth.login.house import Person, add_user, answer_of, house
+from tests.gateway.http.auth.login.house import PASSWORD, Person, add_user, answer_of, house
 from tests.peers.browser import browse, browse_to_the_end
 from tests.peers.quiet import LOOPBACK_ONLY
 from tests.peers.test_redis import redis_server
@@ -47,6 +47,7 @@ DOCUMENTS: Final = {
     "https://claude.ai/oauth/claude-code-client-metadata": "Claude Code",
 }
 KEY: Final = ECKey.generate_key("P-256")
+PAGES: Final = ("refused", "wrong", "consent")
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +222,20 @@ def test_claude_code_logs_in_by_its_document(url: str, ran: Callable[..., str], 
     assert "Needs authentication" in ran("claude", "mcp", "get", "brains")
     ran("claude", "mcp", "login", "brains", terminal=True)
     assert "✔ Connected" in ran("claude", "mcp", "get", "brains")
+
+
+@pytest.mark.needs_command("chromium")
+def test_the_pages_can_be_read_and_used_by_everybody_light_and_dark_wide_and_narrow(url: str, tmp_path: Path) -> None:
+    ada = Person(url, redirect_uri="https://notebook.example/back")
+    ada.register()
+    address = f"{url}/authorize?{urlencode(ada.query())}"
+    command = ["node", "login_pages.mjs", address, "ada", PASSWORD, str(tmp_path)]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert (seen["violations"], seen["overflows"]) == ([], [])
+    papers = {scheme: {seen["papers"][f"{page}-{scheme}"] for page in PAGES} for scheme in ("light", "dark")}
+    assert papers == {"light": {"rgb(251, 250, 247)"}, "dark": {"rgb(21, 24, 26)"}}
 
 
 SUITE: Final = HERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"

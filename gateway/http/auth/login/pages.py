@@ -15,10 +15,20 @@ from gateway.http.auth.login.redirects import form_target_of, is_on_this_machine
 from gateway.operations import scopes
 
 _STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:30em;margin:3em auto;padding:0 1em;color:#222;background:#fff}"
-    "dt{font-weight:600;margin-top:.6em}dd{margin:0;overflow-wrap:anywhere}"
-    "label{display:block;margin-top:.8em}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.4em}"
-    "button{font:inherit;padding:.5em 1.4em;margin:1.2em .6em 0 0}.wrong{color:#a00}"
+    # The colours are those of the other pages (gateway/ui/static/page.css), light or dark as the browser wishes.
+    ":root{--paper:#fbfaf7;--sheet:#fff;--ink:#22262a;--line:#5d656c;--accent:#20665a;--on-accent:#fff;--bad:#a3291f;"
+    "color-scheme:light dark}"
+    "@media(prefers-color-scheme:dark){:root{--paper:#15181a;--sheet:#1c2023;--ink:#e6e8e8;--line:#a0a9ae;"
+    "--accent:#7cc7b5;--on-accent:#10201c;--bad:#f29a90}}"
+    "body{font:16px/1.6 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper);overflow-wrap:anywhere}"
+    "main{max-width:30em;margin:3em auto;padding:0 1em}h1{font-size:1.6em;line-height:1.25}a{color:var(--accent)}"
+    "dt{font-weight:600;margin-top:.6em}dd{margin:0}ul{margin:0;padding-left:1.2em}"
+    "label{display:block;margin-top:.8em;font-weight:600}"
+    "input,button{font:inherit;color:inherit;background:var(--sheet);border:1px solid var(--line);border-radius:8px}"
+    "input{display:block;width:100%;box-sizing:border-box;padding:.45em .7em}"
+    "button{padding:.5em 1.4em;margin:1.4em .6em 0 0;cursor:pointer}"
+    ".yes{color:var(--on-accent);background:var(--accent);border-color:var(--accent);font-weight:600}"
+    ":focus-visible{outline:3px solid var(--accent);outline-offset:2px}.wrong{color:var(--bad)}"
 )
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _MAY: Final[Mapping[str, str]] = {
@@ -62,7 +72,7 @@ def password_page(gateway: str, asked: Asked, form: Form, wrong: str = "", statu
             _hidden("request", form.sealed),
             '<label>User name<input name="user" autocomplete="username" autocapitalize="none" required></label>',
             '<label>Password<input name="password" type="password" autocomplete="current-password" required></label>',
-            '<button name="decision" value="log-in">Log in</button>',
+            '<button class="yes" name="decision" value="log-in">Log in</button>',
             '<button name="decision" value="deny" formnovalidate>Cancel</button>',
             "</form>",
         ],
@@ -87,7 +97,7 @@ def consent_page(gateway: str, asked: Asked, user: User, form: Form) -> HTMLResp
             "</dl>",
             '<form method="post" action="/authorize">',
             _hidden("consent", form.sealed),
-            '<button name="decision" value="allow">Allow</button>',
+            '<button class="yes" name="decision" value="allow">Allow</button>',
             '<button name="decision" value="deny">Deny</button>',
             "</form>",
         ],
@@ -131,6 +141,6 @@ def _page(title: str, body: Sequence[str], status: int, headers: Mapping[str, st
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>"
     )
-    return HTMLResponse(head + "\n".join(filter(None, body)) + "</body></html>", status, dict(headers))
+    return HTMLResponse(head + "\n".join(filter(None, body)) + "</main></body></html>", status, dict(headers))
