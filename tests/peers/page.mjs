@@ -30,8 +30,8 @@ async function judge(page, name) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   seen.violations.push(...violations.map((one) => `${name}: ${one.id}: ${one.nodes[0].html.slice(0, 150)}`));
-  // Neither the page nor the table of calls is wider than its place.
-  const wide = () => [document.documentElement, ...document.querySelectorAll("#calls .table")].some((one) => one.scrollWidth > one.clientWidth);
+  // Neither the page nor a table on it is wider than its place.
+  const wide = () => [document.documentElement, ...document.querySelectorAll(".table")].some((one) => one.scrollWidth > one.clientWidth);
   if (await page.evaluate(wide)) seen.overflows.push(name);
   if (shots) await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
 }
@@ -145,6 +145,7 @@ for (const colorScheme of ["light", "dark"]) {
     const name = (view) => `${view}-${colorScheme}-${width}`;
     for (const [view, address] of Object.entries(views)) {
       await judged.goto(url + address);
+      await judged.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
       await judge(judged, name(view));
     }
     await judged.goto(url + note);
