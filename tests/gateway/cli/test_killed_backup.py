@@ -15,7 +15,8 @@ from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import PlatformShelf, held
 from tests.replicas.load import Told, load, until_written
 
-pytestmark = [pytest.mark.not_quick, pytest.mark.slow]
+# Most of the time is that of commands and gateways that start, so it is long where many programs run.
+pytestmark = [pytest.mark.not_quick, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROUNDS = 20
 
