@@ -500,6 +500,6 @@ def test_the_deadlines_are_those_of_the_settings() -> None:
     """Each its own, and by default those that the client has by itself."""
     names = [name for name in Settings.model_fields if name.endswith("_seconds")]
     chosen = {name: float(n) for n, name in enumerate(names, start=1)}
-    found = gateway._deadlines(load(**chosen))
+    found = gateway.deadlines_of(load(**chosen))
     assert {f"{name}_seconds": seconds for name, seconds in asdict(found).items() if name != "probe"} == chosen
-    assert gateway._deadlines(load()) == Deadlines()
+    assert gateway.deadlines_of(load(upstream_url="http://127.0.0.1:1")) == Deadlines()
