@@ -27,7 +27,7 @@ async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
     messages = args["messages"]
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
-    async with context.alone(f"session {args['session_id']}"):
+    async with context.alone(f"session {args['session_id']}", among_replicas=True):
         appended: list[JsonObject] = []
         with _count_appended(appended, messages):
             tail = await _known_tail(context, session, len(messages))

@@ -68,14 +68,15 @@ def run(full: bool) -> Part:
     # If Redis is slow for a moment, a gateway counts some calls itself, so only half of all calls are required.
     failures += [f"Redis was asked {counted} times only"] if counted < told.sent.total() / 2 else []
     doubled = sum(isinstance(there, int) and there > 1 for there in wrong.values())
-    figures = (told.sent.total(), len(told.marks) + sum(map(len, told.messages.values())), again, twice, doubled)
+    messages = sum(map(len, told.messages.values()))
+    figures = (told.sent.total(), len(told.marks) + messages, messages, again, twice, doubled)
     return Part(
         title="Rolling restarts and kills behind nginx",
         claim=(
             f"{len(world.gateways)} gateways of {_WORKERS} workers behind nginx, with Redis: no write is lost or "
             "doubled, and no call fails that is sent once more."
         ),
-        headers=(*_KINDS, "calls", "writes", "sent again once", "failed twice", "doubled", "lost or out of order"),
+        headers=(*_KINDS, "calls", "writes", "of them messages", "sent again once", "failed twice", "doubled", "lost or out of order"),
         rows=[tuple(f"{n:,}" for n in (*(met[kind] for kind in _KINDS), *figures, len(wrong) - doubled))],
         failures=failures,
         seconds=time.monotonic() - started,
