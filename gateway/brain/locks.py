@@ -49,6 +49,6 @@ class Locks:
 async def _wait_for_turn(shared: SharedPlaces, name: str) -> str | None:
     """The only place of this name, once no other process has it. None: the shared store does not answer."""
     hashed = f"turn:{names.digest(name)[:24]}"
-    while (place := await shared.hold(hashed, 1)) == "":
+    while (place := await shared.hold(hashed, 1)) == "":  # noqa: ASYNC110  # the other process tells nobody
         await asyncio.sleep(random.uniform(*_PAUSES))
     return place

@@ -99,17 +99,17 @@ def test_a_malformed_message_is_refused(client: httpx.Client, brain: str, body: 
 def test_a_message_that_comes_again_under_its_key_is_the_one_that_is_there(
     client: httpx.Client, brain: str, paths: Paths
 ) -> None:
-    keyed = {"metadata": {"idempotency_key": "k"}}
-    first = say(client, brain, "I like rooibos.", **keyed)
+    keyed = {"idempotency_key": "k"}
+    first = say(client, brain, "I like rooibos.", metadata=keyed)
     say(client, brain, "I like rooibos.", metadata={"idempotency_key": "l"})
     say(client, brain, "I like rooibos.")
     made, closed = paths(), close(client, brain)
-    assert say(client, brain, "I like rooibos.", **keyed) == first
+    assert say(client, brain, "I like rooibos.", metadata=keyed) == first
     assert len(client.get(f"{brain}/sessions/s1/messages").json()["items"]) == 3
     assert set(paths()) - set(made) == {closed["reflection"]["path"]}
     assert client.get(f"{brain}/sessions/s1").json()["ended_at"] == closed["ended_at"], "it is not open again"
     # Another session has keys of its own.
-    assert say(client, brain, "I like rooibos.", session="s2", **keyed)["id"] != first["id"]
+    assert say(client, brain, "I like rooibos.", session="s2", metadata=keyed)["id"] != first["id"]
 
 
 @pytest.mark.parametrize("other", [{"content": "no"}, {"role": "assistant"}])

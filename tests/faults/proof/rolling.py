@@ -76,7 +76,16 @@ def run(full: bool) -> Part:
             f"{len(world.gateways)} gateways of {_WORKERS} workers behind nginx, with Redis: no write is lost or "
             "doubled, and no call fails that is sent once more."
         ),
-        headers=(*_KINDS, "calls", "writes", "of them messages", "sent again once", "failed twice", "doubled", "lost or out of order"),
+        headers=(
+            *_KINDS,
+            "calls",
+            "writes",
+            "messages among them",
+            "sent again once",
+            "failed twice",
+            "doubled",
+            "lost or out of order",
+        ),
         rows=[tuple(f"{n:,}" for n in (*(met[kind] for kind in _KINDS), *figures, len(wrong) - doubled))],
         failures=failures,
         seconds=time.monotonic() - started,
