@@ -157,7 +157,8 @@ def test_two_replicas_let_no_more_through_than_one_would(tmp_path: Path) -> None
 
 
 async def test_two_replicas_of_two_workers_let_through_what_the_setting_says_under_load(tmp_path: Path) -> None:
-    a_second, seconds = 20, 10.0
+    # So few that also a busy machine brings more, and so long that one call more or less is not 5%.
+    a_second, seconds = 5, 20.0
     token = kept(tmp_path / "tokens.json")
     call = raw_call("modern", "memory_list_brains", {})
     # A connection for each call, so that all workers get some.
