@@ -13,8 +13,9 @@ from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 
-# How long one caller may wait for Redis. After a failure, Redis is left alone for a while.
-_SECONDS: Final = 0.25
+# How long one caller may wait for Redis. After a failure, Redis is left alone for a while. So this must be longer than
+# a busy machine takes: otherwise each process would count for itself just when there are too many calls.
+_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 5.0
 _MEANWHILE: Final = "Each process counts for itself, and does not wait for the others before it writes to a session."
 _PREFIX: Final = "brains-gateway:"

@@ -180,11 +180,15 @@ async def test_two_replicas_of_two_workers_let_through_what_the_setting_says_und
                     while time.monotonic() < began + seconds:
                         answer = await http.post(f"{replicas[n % 2].url}/mcp", **call)
                         statuses[answer.status_code] += 1
+                        # Without a pause, refused calls alone would keep the machine busy.
+                        await asyncio.sleep(0.1)
 
                 began = time.monotonic()
                 await asyncio.gather(*(call_on(n) for n in range(8)))
                 took = time.monotonic() - began
     assert set(statuses) == {200, 429}
+    # If Redis is slow for a moment, each process counts for itself, and nothing is shown.
+    assert not any("limits.local" in replica.said() for replica in replicas)
     # A caller may take what is allowed in two seconds at once.
     assert statuses[200] == pytest.approx(a_second * (took + 2), rel=0.05), (statuses, took)
 
