@@ -240,8 +240,9 @@ def _migrate(connection: sqlite3.Connection, complete: Callable[[sqlite3.Connect
         _execute(connection, "meaning.sql")
     if version < SCHEMA_VERSION:
         complete(connection, version)
-    # It changes no existing table, so a file with it does not need another version.
+    # They change no existing table, so a file with them does not need another version.
     _execute(connection, "work.sql")
+    _execute(connection, "keys.sql")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
 

@@ -66,6 +66,8 @@ def _forget_said(connection: sqlite3.Connection, brain: int, is_meant: Callable[
     for n, session in connection.execute("SELECT n, id FROM sessions WHERE brain = ?", (brain,)).fetchall():
         said = connection.execute("SELECT seq FROM messages WHERE session = ? AND content != ''", (n,))
         meant = [(n, seq) for (seq,) in said if is_meant(names.said_path(session, seq))]
+        # A key may follow from the words of its message.
+        connection.executemany("DELETE FROM message_keys WHERE session = ? AND seq = ?", meant)
         connection.executemany(
             "UPDATE messages SET content = '', name = NULL, metadata = '{}' WHERE session = ? AND seq = ?", meant
         )

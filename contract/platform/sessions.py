@@ -33,6 +33,8 @@ class Message:
     content: str
     name: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
+    key: str | None = None
+    """Names the message: one that comes again under its key is the same message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,16 @@ class Sessions:
 
         A session that was closed is open again: whoever goes on with a conversation loses nothing of it.
         A session is its caller's: what is extracted goes to their own tree, where callers are told apart.
+        A message that comes again under its key is answered with the one that is there.
+
+        Raises: Refused, if another message came under its key.
         """
         extracts, with_plain = message.metadata.get("skip_extract") is not True, for_model is None
         ready = self._extracted(brain, session_id, message, with_plain) if extracts else {}
         with self._database.writing() as connection:
             session = _find_or_create(connection, brain, session_id)
+            if (there := _under_key(connection, session, message)) is not None:
+                return _record(brain, session_id, there)
             moment = now()
             seq = _last_seq(connection, session["n"]) + 1
             connection.execute(
@@ -84,6 +91,8 @@ class Sessions:
                     moment,
                 ),
             )
+            if message.key is not None:
+                connection.execute("INSERT INTO message_keys VALUES (?, ?, ?)", (session["n"], message.key, seq))
             connection.execute(
                 "UPDATE sessions SET updated_at = ?, ended_at = NULL WHERE n = ?", (moment, session["n"])
             )
@@ -208,6 +217,20 @@ def _messages(connection: sqlite3.Connection, session: int, limit: int) -> list[
         "SELECT * FROM messages WHERE session = ? ORDER BY seq DESC LIMIT ?", (session, limit)
     ).fetchall()
     return newest_first[::-1]
+
+
+def _under_key(connection: sqlite3.Connection, session: sqlite3.Row, message: Message) -> sqlite3.Row | None:
+    """The message that came under the key of this one.
+
+    Raises: Refused, if it is another message.
+    """
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT messages.* FROM message_keys JOIN messages USING (session, seq) WHERE session = ? AND key = ?",
+        (session["n"], message.key),
+    ).fetchone()
+    if row is not None and (row["role"], row["content"]) != (message.role, message.content):
+        raise Refused("conflict", "another message of this session has this idempotency_key")
+    return row
 
 
 def _record(brain: Brain, session_id: str, row: sqlite3.Row) -> JsonObject:

@@ -98,7 +98,7 @@ class Gateway:
         # The callers of one tenant share what is stored, but none of them may take all the room.
         self._buckets = shared_limits(settings, limits_file)
         allowance = _allowance(settings) if settings.tells_callers_apart else None
-        self._limits = Limits(allowance, shared=self._buckets, observer=observer)
+        self._limits = Limits(allowance, shared=self._buckets if allowance else None, observer=observer)
         self._keys = SigningKeys(settings.signing_keys_file) if settings.signing_keys_file else None
         secret = settings.internal_key_file if settings.upstream_auth == "internal" else None
         self._internal_key = RereadFile(secret, header_word) if secret else None
@@ -119,6 +119,7 @@ class Gateway:
             fetch=self._fetch,
             vet=Fetcher(allowed=settings.fetch_allow).vet,
             limits=self._limits,
+            turns=self._buckets if settings.redis_url is not None else None,
             shared=settings.is_shared,
             actor=settings.actor,
             read_only=settings.read_only,

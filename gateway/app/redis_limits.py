@@ -1,4 +1,4 @@
-"""Limits that all workers and replicas share, in Redis or Valkey."""
+"""Limits that all workers and replicas share, and their turns at a session, in Redis or Valkey."""
 
 import asyncio
 import secrets
@@ -13,9 +13,11 @@ from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 
-# How long one caller may wait for Redis. After a failure, Redis is left alone for a while.
-_SECONDS: Final = 0.25
+# How long one caller may wait for Redis. After a failure, Redis is left alone for a while. So this must be longer than
+# a busy machine takes: otherwise each process would count for itself just when there are too many calls.
+_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 5.0
+_MEANWHILE: Final = "Each process counts for itself, and does not wait for the others before it writes to a session."
 _PREFIX: Final = "brains-gateway:"
 # As `Bucket` in gateway/brain/limits.py, by the clock of Redis. A bucket that is full again need not be kept.
 _TAKE: Final = """
@@ -34,8 +36,9 @@ redis.call('HSET', KEYS[1], 'level', tostring(level), 'at', string.format('%.6f'
 redis.call('PEXPIRE', KEYS[1], math.ceil((holds - level) / per_second * 1000) + 1000)
 return '0'
 """
-# How long a place is held without renewal. After this time, the places of a killed process are free again.
-HELD_SECONDS: Final = 30.0
+# How long a place is held without renewal. After this time, the places of a killed process are free again. What it has
+# sent to the platform should have arrived by then.
+HELD_SECONDS: Final = 10.0
 _HOLD: Final = """
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
@@ -117,7 +120,7 @@ class RedisLimits:
         except (RedisError, OSError, TimeoutError) as error:
             self._paused_until = self._clock() + _PAUSE_SECONDS
             if not self._is_down:
-                log.error("limits.local", error=type(error).__name__, meanwhile="Each process counts for itself.")
+                log.error("limits.local", error=type(error).__name__, meanwhile=_MEANWHILE)
             self._is_down = True
             return None
         if self._is_down:

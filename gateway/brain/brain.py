@@ -13,6 +13,7 @@ from gateway.brain.call_context import CallContext, Services, Vet
 from gateway.brain.directory import DEFAULT, Directory, Known, going_by, list_brains, no_default
 from gateway.brain.finder import Finder
 from gateway.brain.limits import Limits
+from gateway.brain.locks import Locks, SharedPlaces
 from gateway.brain.visibility import View, view_of
 from gateway.ingest.files import Roots
 from gateway.ingest.web_page import Fetch
@@ -54,15 +55,16 @@ class Brain:
         fetch: Fetch | None = None,
         vet: Vet | None = None,
         limits: Limits | None = None,
+        turns: SharedPlaces | None = None,
         shared: bool = False,
         actor: str = LOCAL.subject,
         read_only: bool = False,
         serve: Serve = serve,
         observer: Observer | None = None,
     ) -> None:
-        """`shared` is whether callers are different people, none of whom may learn of another; `actor` is who calls
-        if callers are not told apart."""
-        self._services = Services(upstream, fetch, vet, shared, read_only, serve, Background(observer))
+        """With `turns`, replicas write to a session one after the other. `shared` is whether callers are different
+        people, none of whom may learn of another; `actor` is who calls if callers are not told apart."""
+        self._services = Services(upstream, fetch, vet, shared, read_only, serve, Background(observer), Locks(turns))
         self._directory = Directory(partial(list_brains, upstream), default=default, guesses=not shared)
         self._roots = roots
         self._limits = limits or Limits()

@@ -119,8 +119,11 @@ class CallContext(StepContext):
     async def text_of(self, content_type: str, body: bytes) -> str:
         return await read_text(Page("", content_type, body))
 
-    def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
-        return self._services.locks.alone(f"{'' if among_all else self._tenant}:{name}")
+    def alone(
+        self, name: str, *, among_all: bool = False, among_replicas: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        name = f"{'' if among_all else self._tenant}:{name}"
+        return self._services.locks.alone(name, among_replicas=among_replicas)
 
     def later(self, name: str, job: Callable[[StepContext], Awaitable[None]]) -> None:
         if self._services.read_only:

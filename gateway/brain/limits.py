@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from gateway.brain.locks import SharedPlaces
 from gateway.operations.errors import GatewayError
 from gateway.operations.observer import Observer
 
@@ -93,19 +94,12 @@ class _Use:
         return not (self.calling or self.asking or self.fetching)
 
 
-class SharedLimits(Protocol):
+class SharedLimits(SharedPlaces, Protocol):
     """Allowances that are shared with other processes."""
 
     async def take(self, bucket: str, per_second: float, holds: float, amount: float) -> float | None:
         """As `Bucket.take`; None if the shared store does not answer at the moment."""
         ...
-
-    async def hold(self, name: str, most: int) -> str | None:
-        """One of so many places, until it is given back or this process is gone. Empty if all are taken; None if the
-        shared store does not answer."""
-        ...
-
-    def give_back(self, place: str) -> None: ...
 
 
 class Limits:

@@ -181,9 +181,10 @@ class Settings(BrainSettings):
     )
     redis_url: HeaderWord | None = Field(
         None,
-        description="Redis or Valkey, where the limits of a caller are counted for all workers and replicas together: "
-        "`redis://host:6379/0`, or `rediss://` over a network that is not yours alone. Unset: they hold for the "
-        "workers of one gateway together, or on Windows for each worker. Needs `pip install brains-gateway[redis]`.",
+        description="Redis or Valkey, where the limits of a caller are counted for all workers and replicas together, "
+        "and where these take turns to write to a session: `redis://host:6379/0`, or `rediss://` over a network that "
+        "is not yours alone. Unset: limits hold for the workers of one gateway together, or on Windows for each "
+        "worker, and nobody takes turns. Needs `pip install brains-gateway[redis]`.",
     )
     direct: Literal["on", "off"] = Field(
         "on", description="Whether tool calls over HTTP are answered past FastMCP, which is faster and looks the same."

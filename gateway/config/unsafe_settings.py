@@ -43,8 +43,8 @@ def check_platform(settings: Settings) -> None:
     url = settings.upstream_url
     if url is not None and not _is_safe(url) and not settings.upstream_plain:
         raise BadSetting(
-            f"BRAINS_UPSTREAM_URL is {url}: anybody on the way could read what is sent there. "
-            "Use https://, or set BRAINS_UPSTREAM_PLAIN=true if that network is yours alone."
+            f"BRAINS_UPSTREAM_URL is {url}: anybody on the way could read what is sent there; "
+            "use https://, or set BRAINS_UPSTREAM_PLAIN=true if that network is yours alone."
         )
 
 

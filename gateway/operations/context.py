@@ -70,8 +70,12 @@ class StepContext(Protocol):
         """
         ...
 
-    def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
-        """Hold the lock of a name, within this process, for as long as the block takes.
+    def alone(
+        self, name: str, *, among_all: bool = False, among_replicas: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of a name for as long as the block takes: within this process, or with `among_replicas` among
+        all processes that share a store of limits. If one of those is killed, the others wait for some seconds more,
+        so that what it has sent arrives.
 
         Only calls of the same caller wait, or with `among_all` those of everybody: then the brain has to be in the
         name.

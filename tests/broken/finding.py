@@ -89,6 +89,11 @@ def _skipping(skip: bool) -> Any:
     return asks(ADD, lambda asked: asked.with_json({**asked.json(), "metadata": {"skip_extract": skip}}))
 
 
+def _without_key(asked: Asked) -> Asked:
+    metadata = {key: value for key, value in asked.json()["metadata"].items() if key != "idempotency_key"}
+    return asked.with_json({**asked.json(), "metadata": metadata})
+
+
 def _moment(told: Any) -> Any:
     return {**told, "ended_at": f"2026-01-01T00:00:{next(TURNS) % 60:02d}+00:00"}
 
@@ -237,6 +242,7 @@ SESSIONS = [
         "sessions/a-long-message",
     ),
     peer("messages get lost", on(ADD, _every_third_is_lost), "sessions/messages-at-once"),
+    peer("keys of messages are ignored", asks(ADD, _without_key), "sessions/key-once"),
     peer("nothing is extracted", _skipping(True), "sessions/extract"),
     peer("everything is extracted", _skipping(False), "sessions/skip-extract"),
     peer(

@@ -204,7 +204,7 @@ def test_a_socket_of_systemd_is_served(tmp_path: Path) -> None:
         try:
             # Until it listens, nobody does.
             with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as http:
-                assert http.get(f"http://127.0.0.1:{port}/healthz", timeout=30).json() == {"ok": True}
+                assert http.get(f"http://127.0.0.1:{port}/healthz", timeout=120).json() == {"ok": True}
         finally:
             serving_.terminate()
-        assert f"http://127.0.0.1:{port}/mcp" in serving_.communicate(timeout=30)[1]
+        assert f"http://127.0.0.1:{port}/mcp" in serving_.communicate(timeout=120)[1]

@@ -153,9 +153,15 @@ def stored(directory: Path) -> Counter[str]:
 
 
 def differences(directory: Path, told: Told) -> dict[str, object]:
-    """What is wrong: marks that are not stored exactly once, with their number, and sessions with another log."""
+    """What is wrong: marks and messages that are not stored exactly once, with their number, and sessions whose
+    messages are in another order."""
     there = stored(directory)
     wrong: dict[str, object] = {word: there[word] for word in told.marks if there[word] != 1}
     with closing(PlatformShelf(directory / FILE_NAME)) as shelf:
         logs = {session: shelf.log(session) for session in told.messages}
-    return wrong | {session: log for session, log in logs.items() if log != told.messages[session]}
+    for session, log in logs.items():
+        counts = Counter(log)
+        odd = {message: counts[message] for message in {*log, *told.messages[session]} if counts[message] != 1}
+        in_order = [message for message in told.messages[session] if message in counts]
+        wrong |= odd if [*dict.fromkeys(log)] == in_order else {**odd, session: "in another order"}
+    return wrong

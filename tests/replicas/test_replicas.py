@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from contract.platform.sessions import Message
+from contract.platform.store import Store
 from gateway.config import token_file
 from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import mark
@@ -161,3 +163,25 @@ async def _echoed(port: int) -> bytes:
         return b""
     finally:
         writer.close()
+
+
+def test_the_check_of_these_tests_tells_what_is_lost_doubled_and_out_of_order(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    brain = store.brain("main")
+    once, twice, never = (mark(0, n) for n in range(3))
+    for path in ("once.md", "twice.md", "again.md"):
+        store.documents.put(brain, path, (once if path == "once.md" else twice).encode())
+    told = Told(marks=[once, twice, never])
+    for session, said in {"s": "abbd", "t": "ab", "u": "ba"}.items():
+        for letter in said:
+            store.sessions.add(brain, session, Message("user", f"{letter} {mark(1, ord(letter))}"))
+        told.messages[session] = [f"{session} {letter} {mark(1, ord(letter))}" for letter in sorted({*said, "a", "b"})]
+    told.messages["s"].append(f"s c {mark(1, 1)}")
+    store.close()
+    assert differences(tmp_path, told) == {
+        twice: 2,
+        never: 0,
+        f"s b {mark(1, ord('b'))}": 2,
+        f"s c {mark(1, 1)}": 0,
+        "u": "in another order",
+    }

@@ -21,6 +21,7 @@ from contract.platform.sessions import ROLES, Message
 MESSAGE_LIMIT: Final = 1_000_000
 # The actor is kept with every fact that is found in a message.
 ACTOR_LIMIT: Final = 512
+KEY_LIMIT: Final = 128
 # A million characters are at most four million bytes, or twelve of escapes.
 MESSAGE_JSON_LIMIT: Final = 16 * MIB
 
@@ -47,16 +48,14 @@ def _message(fields: Fields) -> Message:
     role = fields.text("role", 1, 16)
     if role not in ROLES:
         raise invalid(f"role must be one of {', '.join(ROLES)}")
-    return Message(
-        role,
-        fields.text("content", 1, MESSAGE_LIMIT),
-        fields.optional_text("name", 1, 128),
-        _metadata(fields),
-    )
+    content, name = fields.text("content", 1, MESSAGE_LIMIT), fields.optional_text("name", 1, 128)
+    metadata = _metadata(fields)
+    key = Fields(metadata).optional_text("idempotency_key", 1, KEY_LIMIT)
+    return Message(role, content, name, metadata, key)
 
 
 def _metadata(fields: Fields) -> dict[str, object]:
-    """The metadata of a message: any fields, but two of them are checked because they have an effect."""
+    """The metadata of a message: any fields, but three of them are checked because they have an effect."""
     metadata = fields.mapping("metadata")
     if not isinstance(metadata.get("skip_extract"), bool | None):
         raise invalid("metadata.skip_extract must be true or false")

@@ -11,7 +11,7 @@ from gateway.operations import names, notes
 from gateway.operations.context import StepContext
 from gateway.operations.errors import GatewayError
 from gateway.operations.steps.session_log import are_one_call
-from gateway.operations.table import Args, JsonObject, Op
+from gateway.operations.table import Args, JsonObject, JsonValue, Op
 
 # A line of a log has more fields than the record of a message.
 _RECORD = ("id", "session_id", "role", "content", "created_at")
@@ -44,6 +44,25 @@ def beginning(tail: Sequence[JsonObject], messages: Sequence[JsonObject]) -> lis
         if all(_are_equal(*pair) for pair in zip(tail[-count:], messages[:count], strict=True)):
             return list(tail[-count:])
     return []
+
+
+def message_key(
+    message: JsonObject, call_key: str | None, n: int, last: JsonObject | None, *, is_first: bool
+) -> str | None:
+    """Names a message, so that a platform that knows such names adds it once, whichever gateways send it.
+
+    It is the message at this place of the call with this key; or without a key, the one after the `last` message. If
+    there is none, it is only known to be the first where `is_first`. None: it has no name.
+    """
+    if call_key is not None:
+        place: list[JsonValue] = [call_key, n]
+    elif last is not None or is_first:
+        place = [None if last is None else last.get("id")]
+        if last is not None and not place[0]:
+            return None
+    else:
+        return None
+    return names.digest([place, message["role"], message["content"]])[:32]
 
 
 def said_since(tail: Sequence[JsonObject], last: JsonObject | None, message: JsonObject) -> JsonObject | None:

@@ -9,7 +9,7 @@ from gateway.operations.errors import Absent, GatewayError
 from gateway.operations.steps import documents
 from gateway.operations.steps.certainty import make_certain_once
 from gateway.operations.steps.extraction import as_messages, extract_later, first_that_fit
-from gateway.operations.steps.same_call import SameCall, beginning, record_of, said_since, tail_of
+from gateway.operations.steps.same_call import SameCall, beginning, message_key, record_of, said_since, tail_of
 from gateway.operations.steps.session_log import append, line, parts, read_log
 from gateway.operations.table import Args, JsonObject, Op
 
@@ -27,15 +27,17 @@ async def append_one_by_one(context: StepContext, args: Args) -> JsonObject:
     messages = args["messages"]
     actor = {} if args.get("actor_id") is None else {"actor_id": args["actor_id"]}
     session = {"brain": args["brain"], "session_id": args["session_id"]}
-    async with context.alone(f"session {args['session_id']}"):
+    async with context.alone(f"session {args['session_id']}", among_replicas=True):
         appended: list[JsonObject] = []
         with _count_appended(appended, messages):
             tail = await _known_tail(context, session, len(messages))
         there = beginning(tail or [], messages)
         appended += there
         for message in messages[len(there) :]:
-            metadata = {"skip_extract": len(appended) < len(messages) - 1, **actor}
-            last = appended[-1] if appended else tail[-1] if tail else None
+            n, last = len(appended), appended[-1] if appended else tail[-1] if tail else None
+            metadata = {"skip_extract": n < len(messages) - 1, **actor}
+            if (key := message_key(message, args.get("key"), n, last, is_first=tail == [])) is not None:
+                metadata["idempotency_key"] = key
             with _count_appended(appended, messages):
                 record = await _append_one(context, session, {**message, "metadata": metadata}, last, tail is not None)
             appended.append(record)

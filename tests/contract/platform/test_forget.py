@@ -52,6 +52,23 @@ def test_a_message_is_forgotten_in_its_brain_alone_and_the_next_one_has_the_next
     store.close()
 
 
+def test_the_key_of_a_message_is_forgotten_with_it_because_it_may_follow_from_its_words(
+    tmp_path: Path, brains: list[Brain]
+) -> None:
+    def add(brain: Brain) -> str:
+        store = Store.open(tmp_path)
+        try:
+            return str(store.sessions.add(brain, "keyed", Message("user", "Secret.", key="of-secret"))["id"])
+        finally:
+            store.close()
+
+    ids = [add(brain) for brain in brains]
+    purge.forget(tmp_path, brains[0].id, "sessions/keyed/000001.md".__eq__)
+    with closing(sqlite3.connect(tmp_path / "brains.sqlite3")) as connection:
+        assert connection.execute("SELECT key FROM message_keys").fetchall() == [("of-secret",)], "the other brain's"
+    assert [add(brain) == id_ for brain, id_ in zip(brains, ids, strict=True)] == [False, True]
+
+
 def test_a_reflection_that_was_forgotten_is_made_anew_when_the_session_ends_again(
     tmp_path: Path, brains: list[Brain]
 ) -> None:

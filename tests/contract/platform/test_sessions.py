@@ -1,6 +1,7 @@
 """Sessions: messages, recall, and how a session ends."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import httpx
@@ -84,12 +85,47 @@ def test_a_session_begins_with_its_first_message(client: httpx.Client, brain: st
         {"role": "tool", "content": "x", "name": ""},
         {"role": "tool", "content": "x", "name": "n" * 129},
         {"role": "user", "content": "x", "metadata": []},
+        {"role": "user", "content": "x", "metadata": {"idempotency_key": ""}},
+        {"role": "user", "content": "x", "metadata": {"idempotency_key": "k" * 129}},
+        {"role": "user", "content": "x", "metadata": {"idempotency_key": 7}},
     ],
 )
 def test_a_malformed_message_is_refused(client: httpx.Client, brain: str, body: Json) -> None:
     answer = client.post(f"{brain}/sessions/s1/messages", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "validation_error")
     assert client.get(f"{brain}/sessions/s1").status_code == 404
+
+
+def test_a_message_that_comes_again_under_its_key_is_the_one_that_is_there(
+    client: httpx.Client, brain: str, paths: Paths
+) -> None:
+    keyed = {"idempotency_key": "k"}
+    first = say(client, brain, "I like rooibos.", metadata=keyed)
+    say(client, brain, "I like rooibos.", metadata={"idempotency_key": "l"})
+    say(client, brain, "I like rooibos.")
+    made, closed = paths(), close(client, brain)
+    assert say(client, brain, "I like rooibos.", metadata=keyed) == first
+    assert len(client.get(f"{brain}/sessions/s1/messages").json()["items"]) == 3
+    assert set(paths()) - set(made) == {closed["reflection"]["path"]}
+    assert client.get(f"{brain}/sessions/s1").json()["ended_at"] == closed["ended_at"], "it is not open again"
+    # Another session has keys of its own.
+    assert say(client, brain, "I like rooibos.", session="s2", metadata=keyed)["id"] != first["id"]
+
+
+@pytest.mark.parametrize("other", [{"content": "no"}, {"role": "assistant"}])
+def test_a_key_names_one_message_alone(client: httpx.Client, brain: str, other: Json) -> None:
+    message = {"role": "user", "content": "yes", "metadata": {"idempotency_key": "k" * 128}}
+    assert client.post(f"{brain}/sessions/s1/messages", json=message).status_code == 201
+    answer = client.post(f"{brain}/sessions/s1/messages", json=message | other)
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert client.get(f"{brain}/sessions/s1").json()["message_count"] == 1
+
+
+def test_a_message_that_comes_ten_times_at_once_is_added_once(client: httpx.Client, brain: str) -> None:
+    with ThreadPoolExecutor(10) as threads:
+        said = list(threads.map(lambda _: say(client, brain, "yes", metadata={"idempotency_key": "k"}), range(10)))
+    assert said == [said[0]] * 10
+    assert client.get(f"{brain}/sessions/s1/messages").json()["items"] == said[:1]
 
 
 @pytest.mark.parametrize("session", ["a", "A.b_c:d@e-f", "9", "s" * 256])

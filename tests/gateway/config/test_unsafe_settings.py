@@ -322,7 +322,7 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
     "a platform by plain http": (
         {"BRAINS_UPSTREAM_URL": "http://platform.example", "BRAINS_UPSTREAM_TOKEN": SECRET},
         "BRAINS_UPSTREAM_URL",
-        "Use https://, or set BRAINS_UPSTREAM_PLAIN=true",
+        "use https://, or set BRAINS_UPSTREAM_PLAIN=true",
     ),
     "a platform by plain http for many": (
         {**INTERNAL, **HOSTED, "BRAINS_UPSTREAM_URL": "http://platform.example"},

@@ -141,8 +141,10 @@ class InMemory:
         if url in self.blocked:
             raise GatewayError("fetch_blocked")
 
-    def alone(self, name: str, *, among_all: bool = False) -> AbstractAsyncContextManager[None]:
-        return self.locks.alone(name)
+    def alone(
+        self, name: str, *, among_all: bool = False, among_replicas: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        return self.locks.alone(name, among_replicas=among_replicas)
 
     def later(self, name: str, job: Job) -> None:
         self.jobs[name] = job

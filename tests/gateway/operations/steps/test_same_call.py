@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.operations import names, notes
 from gateway.operations.errors import Absent, Doubt, GatewayError
-from gateway.operations.steps.same_call import SameCall, beginning, said_since
+from gateway.operations.steps.same_call import SameCall, beginning, message_key, said_since
 from gateway.operations.table import JsonObject, Op
 from tests.gateway.operations.steps.inmemory import BRAIN, Fault, lost, refusal, unsure
 from tests.gateway.operations.steps.talking import PATH, Logging, Talking, Tearing, Wall, World, call, until_said
@@ -162,6 +162,48 @@ def test_where_the_last_that_is_known_cannot_be_found_nobody_knows(last: JsonObj
     (message,) = call("a")["messages"]
     with pytest.raises(GatewayError, match="upstream_error"):
         said_since([*told("a", at=""), {"role": "user", "content": "b"}], last, message)
+
+
+def keys_of(work: Talking) -> list[str]:
+    return [args["metadata"]["idempotency_key"] for op, args in work.sent if op is Op.APPEND_MESSAGE]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_the_messages_of_a_call_have_the_same_keys_whichever_gateway_sends_them(key: str | None) -> None:
+    ours, theirs = Talking(), Talking()
+    for work in (ours, theirs):
+        await work.say("before")
+        await work.say("a", "a", key=key)
+    assert keys_of(ours) == keys_of(theirs)
+    assert len(set(keys_of(ours))) == 3
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_the_rest_of_a_call_that_broke_off_has_the_keys_it_had(key: str | None) -> None:
+    whole, broken = Talking(), Talking().fails(Op.APPEND_MESSAGE, Fault(GatewayError("timeout"), passed_over=2))
+    await whole.say("a", "b", "c", key=key)
+    await refusal(broken.say("a", "b", "c", key=key))
+    await broken.say("a", "b", "c", key=key)
+    assert [*dict.fromkeys(keys_of(broken))] == keys_of(whole)
+
+
+async def test_words_that_are_said_again_later_have_another_key(wall: Wall) -> None:
+    work = Talking()
+    await work.say("yes")
+    wall.pass_by(10)
+    await work.say("yes")
+    for n in range(3):
+        wall.pass_by(10)
+        await work.say("no", "yes", key=str(n))
+    assert len(set(keys_of(work))) == 8
+
+
+def test_a_message_whose_place_nobody_knows_has_no_key() -> None:
+    (message,) = call("a")["messages"]
+    for last in (None, {}, {"id": None}, {"id": ""}):
+        assert message_key(message, None, 0, last, is_first=False) is None
+        assert message_key(message, "k", 0, last, is_first=False) is not None
+    assert message_key(message, None, 0, None, is_first=True) is not None
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
