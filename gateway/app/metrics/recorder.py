@@ -63,6 +63,9 @@ class Recorder(Observer):
     def job_ended(self, outcome: str) -> None:
         self.count(of.JOBS_ENDED, outcome)
 
+    def spans(self, outcome: str, count: int) -> None:
+        self._values[self.figures.layout.place(of.SPANS, outcome)] += count
+
     def requested(self, op: Op, outcome: str, seconds: float, sent: int, received: int, trace: bytes | None) -> None:
         """A request to the platform has ended; of an answer that streams, its beginning."""
         values, (histogram, answers) = self._values, self._answers[op]
