@@ -4,13 +4,13 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from gateway.operations.caller import Call
 from gateway.operations.chains import Serve, serve
-from gateway.operations.observer import Observer
+from gateway.operations.observer import Observer, ToolObserver
 from gateway.operations.table import Op
 from gateway.upstream.dialects.dialect import Route
 from gateway.upstream.exchange import Heard
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gateway.app.traces.recorder import RecordedTraces
 
     Traces = RecordedTraces | ProvidedTraces
+
+_NONE: Final[Mapping[str, str]] = {}
 
 
 class Observing:
@@ -36,15 +38,21 @@ class Observing:
         if self._traces is not None:
             self._traces.close()
 
-    def tool(self, surface: str, tool: str) -> "_Tool":
+    def tool(self, surface: str, tool: str) -> ToolObserver:
         figures = None if self._recorder is None else self._recorder.tool(surface, tool)
-        return _Tool(surface, tool, figures, self._traces)
+        if self._traces is not None:
+            return _TracedTool(surface, tool, figures, self._traces)
+        assert figures is not None
+        return figures
 
     def begin(self, call: Call, op: Op, route: Route) -> "_Request":
-        return _Request(self._recorder, self._traces, op, route)
+        if self._traces is None:
+            return _Request(self._recorder, None, op, _NONE)
+        span = self._traces.begin_request(op, route)
+        return _Request(self._recorder, span, op, self._traces.headers() if span is None else span.headers())
 
     def headers(self) -> Mapping[str, str]:
-        return {} if self._traces is None else self._traces.headers()
+        return _NONE if self._traces is None else self._traces.headers()
 
 
 def observing_of(recorder: "Recorder | None" = None) -> Observing | None:
@@ -58,35 +66,34 @@ def observing_of(recorder: "Recorder | None" = None) -> Observing | None:
     return None if recorder is None and traces is None else Observing(recorder, traces)
 
 
-class _Tool:
-    """One tool."""
+class _TracedTool:
+    """One tool whose calls are traced, and perhaps counted."""
 
-    def __init__(self, surface: str, tool: str, figures: "ToolFigures | None", traces: "Traces | None") -> None:
+    def __init__(self, surface: str, tool: str, figures: "ToolFigures | None", traces: "Traces") -> None:
         self._surface, self._tool, self._figures, self._traces = surface, tool, figures, traces
 
     def begin(self) -> Any:
         if self._figures is not None:
             self._figures.begin()
-        return None if self._traces is None else self._traces.begin_call(self._tool)
+        return self._traces.begin_call(self._tool)
 
     def end(self, begun: Any, call: Call, outcome: str, seconds: float) -> None:
-        trace = None
-        if self._traces is not None:
-            trace = self._traces.end_call(begun, call, self._surface, self._tool, outcome)
+        trace = self._traces.end_call(begun, call, self._surface, self._tool, outcome)
         if self._figures is not None:
-            self._figures.end(outcome, seconds, trace)
+            self._figures.end(trace, call, outcome, seconds)
 
 
 class _Request:
     """One request to the platform."""
 
-    __slots__ = ("_has_begun", "_op", "_recorder", "_span", "_started", "_trace")
+    __slots__ = ("_has_begun", "_op", "_recorder", "_span", "_started", "_trace", "headers")
 
-    def __init__(self, recorder: "Recorder | None", traces: "Traces | None", op: Op, route: Route) -> None:
-        self._recorder, self._op = recorder, op
+    def __init__(
+        self, recorder: "Recorder | None", span: "RequestSpan | None", op: Op, headers: Mapping[str, str]
+    ) -> None:
+        self._recorder, self._span, self._op, self.headers = recorder, span, op, headers
         self._has_begun = False
-        self._span: RequestSpan | None = None if traces is None else traces.begin_request(op, route)
-        self._trace = None if self._span is None else self._span.trace
+        self._trace = None if span is None else span.trace
         self._started = time.perf_counter()
 
     def answer(self, outcome: str, heard: Heard | None) -> None:

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.app.metrics import families as of
 from gateway.app.metrics.figures import Figures, Layout
+from gateway.operations.caller import Call
 from gateway.operations.observer import Observer
 from gateway.operations.table import Op
 
@@ -98,7 +99,8 @@ class ToolFigures:
     def begin(self) -> None:
         self._values[self._in_flight] += 1
 
-    def end(self, outcome: str, seconds: float, trace: bytes | None = None) -> None:
+    def end(self, trace: bytes | None, _call: Call, outcome: str, seconds: float) -> None:
+        """`trace` is that of the call, if it is collected."""
         values = self._values
         values[self._in_flight] -= 1
         values[self._outcomes[outcome]] += 1

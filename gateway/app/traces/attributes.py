@@ -1,6 +1,7 @@
 """What spans say: their names and attributes. None of it is content, or a caller's own words."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from gateway.operations.chains import CHAINS, Chain
@@ -26,6 +27,9 @@ class RequestSpan(Protocol):
     @property
     def trace(self) -> bytes | None:
         """The id of the trace that it belongs to, if that is collected."""
+
+    def headers(self) -> Mapping[str, str]:
+        """The headers that tell the platform of it."""
 
     def answer(self, outcome: str, status: int | None) -> None:
         """An answer came or has begun, or none came."""

@@ -19,8 +19,8 @@ _LONGEST: Final = 512
 class Above(NamedTuple):
     """The span of the client's, below which a call is."""
 
-    trace: bytes
-    span: bytes
+    trace: int
+    span: int
     flags: int
     state: str
     """What tracing systems say of the trace, for a header. It was parsed and written anew."""
@@ -49,17 +49,13 @@ def parse(traceparent: str, tracestate: str | None = None) -> Above | None:
     found = _TRACEPARENT.fullmatch(traceparent) if len(traceparent) <= _LONGEST else None
     if found is None:
         return None
-    version, trace, span, flags, more = found.groups()
-    if version == "ff" or (version == "00" and more.strip(" \t")) or not int(trace, 16) or not int(span, 16):
+    version, *numbers, more = found.groups()
+    trace, span, flags = (int(number, 16) for number in numbers)
+    if version == "ff" or (version == "00" and more.strip(" \t")) or not trace or not span:
         return None
-    known = int(flags, 16) & (SAMPLED | RANDOM)
-    return Above(bytes.fromhex(trace), bytes.fromhex(span), known, _state(tracestate) if tracestate else "")
+    return Above(trace, span, flags & (SAMPLED | RANDOM), _state(tracestate) if tracestate else "")
 
 
 @lru_cache(maxsize=256)
 def _state(said: str) -> str:
     return TraceState.from_header([said]).to_header() if len(said) <= _LONGEST else ""
-
-
-def traceparent(trace: bytes, span: bytes, flags: int) -> str:
-    return f"00-{trace.hex()}-{span.hex()}-{flags:02x}"

@@ -5,7 +5,7 @@ times and the id of the request are written here, and are put before what is kno
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -29,10 +29,10 @@ _SOME: Final = SpanContext(1, 1, is_remote=False)
 _SOME_REMOTE: Final = SpanContext(1, 1, is_remote=True)
 
 
-def span_of(trace: bytes, span: bytes, parent: bytes, started: int, ended: int, rest: bytes) -> bytes:
-    """A span with its constant rest, as a field of the message around it. `parent` is b"" at the top of a trace."""
-    fixed = _FIXED.pack(_TRACE_ID, trace, _SPAN_ID, span, _STARTED, started, _ENDED, ended)
-    return _field(_SPANS, fixed + _PARENT_ID + parent + rest if parent else fixed + rest)
+def span_of(trace: bytes, span: int, parent: int, started: int, ended: int, rest: bytes) -> bytes:
+    """A span with its constant rest, as a field of the message around it. `parent` is 0 at the top of a trace."""
+    fixed = _FIXED.pack(_TRACE_ID, trace, _SPAN_ID, span.to_bytes(8, "big"), _STARTED, started, _ENDED, ended)
+    return _field(_SPANS, fixed + _PARENT_ID + parent.to_bytes(8, "big") + rest if parent else fixed + rest)
 
 
 def rest_of(name: str, kind: SpanKind, attributes: Attributes, *, is_below_client: bool = False) -> bytes:
@@ -80,7 +80,7 @@ class Envelope:
         of_resource.ClearField("scope_spans")
         self._resource = _bytes_of(of_resource)
 
-    def around(self, spans: Sequence[bytes]) -> bytes:
+    def around(self, spans: Iterable[bytes]) -> bytes:
         of_scope = self._scope + b"".join(spans)
         return _field(_RESOURCE_SPANS, self._resource + _field(_SCOPE_SPANS, of_scope))
 

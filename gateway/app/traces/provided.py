@@ -73,9 +73,7 @@ class ProvidedTraces:
 
     def headers(self) -> Mapping[str, str]:
         """The headers that tell the platform to which trace a request belongs."""
-        carrier: dict[str, str] = {}
-        _W3C.inject(carrier)
-        return carrier
+        return _headers_of_current()
 
     def _begin(self, name: str, kind: SpanKind, parent: Context | None = None) -> Begun:
         span = self._tracer.start_span(name, parent, kind, record_exception=False, set_status_on_exception=False)
@@ -90,6 +88,9 @@ class ProvidedRequest:
         self.trace = _trace_of(begun.span)
         self._said: attributes.Attributes = {}
 
+    def headers(self) -> Mapping[str, str]:
+        return _headers_of_current()
+
     def answer(self, outcome: str, status: int | None) -> None:
         detach(self._begun.token)
         self._said = attributes.of_request(self._op, self._route, outcome, status)
@@ -99,6 +100,12 @@ class ProvidedRequest:
 
     def end(self) -> None:
         _end(self._begun.span, self._said)
+
+
+def _headers_of_current() -> Mapping[str, str]:
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier)
+    return carrier
 
 
 def _trace_of(span: Span) -> bytes | None:
