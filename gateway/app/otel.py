@@ -42,7 +42,8 @@ def whole_number(name: str, default: int) -> int:
         return default
     if said.isascii() and said.isdigit() and len(said) <= _DIGITS and int(said) > 0:
         return int(said)
-    log.warning("otel.doubtful", reason=f"{name} is {said[:_SHOWN]!r}, which is no number. {default} is used instead.")
+    reason = f"{name} is {said[:_SHOWN]!r}, which is no whole number above 0. {default} is used instead."
+    log.warning("otel.doubtful", reason=reason)
     return default
 
 

@@ -17,6 +17,7 @@ _PARENT_BASED: Final = "parentbased_"
 _RATIO: Final = "traceidratio"
 _ROOTS: Final = {"always_on": _ALL, "always_off": 0, _RATIO: _ALL}
 _NAMES: Final = tuple(_ROOTS) + tuple(_PARENT_BASED + name for name in _ROOTS)
+_SHOWN: Final = 40
 _DEFAULT: Final = "parentbased_always_on"
 
 
@@ -36,8 +37,8 @@ def sampler_of(environment: Mapping[str, str] = os.environ) -> Sampler:
     """The sampler that the environment names. A value that makes no sense is told, and counts as not set."""
     name = environment.get("OTEL_TRACES_SAMPLER", "").strip().lower() or _DEFAULT
     if name not in _NAMES:
-        reason = f"OTEL_TRACES_SAMPLER is {name!r}, which is none of {', '.join(_NAMES)}. {_DEFAULT} is used instead."
-        log.warning("traces.doubtful", reason=reason)
+        reason = f"OTEL_TRACES_SAMPLER is {name[:_SHOWN]!r}, which is none of {', '.join(_NAMES)}."
+        log.warning("traces.doubtful", reason=f"{reason} {_DEFAULT} is used instead.")
         name = _DEFAULT
     root = name.removeprefix(_PARENT_BASED)
     bound = round(_share(environment) * _ALL) if root == _RATIO else _ROOTS[root]
@@ -54,6 +55,6 @@ def _share(environment: Mapping[str, str]) -> float:
         return share
     log.warning(
         "traces.doubtful",
-        reason=f"OTEL_TRACES_SAMPLER_ARG is {said!r}, which is no number from 0 to 1. 1 is used instead.",
+        reason=f"OTEL_TRACES_SAMPLER_ARG is {said[:_SHOWN]!r}, which is no number from 0 to 1. 1 is used instead.",
     )
     return 1.0
