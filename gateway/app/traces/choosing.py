@@ -28,11 +28,11 @@ def traces_of_environment(count: Callable[[str, int], None]) -> "RecordedTraces 
         return None
     try:
         # Imported when used: few have it installed.
-        from gateway.app.traces.recorder import RecordedTraces, encode_span
+        from gateway.app.traces.recorder import RecordedTraces
         from gateway.app.traces.sampling import sampler_of
         from gateway.app.traces.sending import Batching, Exporter, Sender
     except ImportError:
         log.warning("traces.off", reason=otel.NOT_INSTALLED.format(signal="traces"))
         return None
-    sender = Sender(Exporter(), Batching.of_environment(), encode_span, count)
+    sender = Sender(Exporter(), Batching.of_environment(), count)
     return RecordedTraces(sampler_of(), sender.add, sender.close)

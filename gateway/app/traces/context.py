@@ -19,8 +19,8 @@ _LONGEST: Final = 512
 class Above(NamedTuple):
     """The span of the client's, below which a call is."""
 
-    trace: int
-    span: int
+    trace: bytes
+    span: bytes
     flags: int
     state: str
     """What tracing systems say of the trace, for a header. It was parsed and written anew."""
@@ -39,19 +39,14 @@ def told_by_client() -> Mapping[str, str] | None:
     return {name: value for name in TRACE_CONTEXT if isinstance(value := said.get(name), str)}
 
 
-def above_of_client() -> Above | None:
-    told = told_by_client()
-    return None if told is None else parse(told["traceparent"], told.get("tracestate"))
-
-
 def parse(traceparent: str, tracestate: str | None = None) -> Above | None:
     """None if it names no trace."""
     found = _TRACEPARENT.fullmatch(traceparent) if len(traceparent) <= _LONGEST else None
     if found is None:
         return None
     version, *numbers, more = found.groups()
-    trace, span, flags = (int(number, 16) for number in numbers)
-    if version == "ff" or (version == "00" and more.strip(" \t")) or not trace or not span:
+    trace, span, (flags,) = map(bytes.fromhex, numbers)
+    if version == "ff" or (version == "00" and more.strip(" \t")) or not any(trace) or not any(span):
         return None
     return Above(trace, span, flags & (SAMPLED | RANDOM), _state(tracestate) if tracestate else "")
 

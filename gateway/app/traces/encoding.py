@@ -19,20 +19,25 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from gateway.app.traces.attributes import FAILURE, REQUEST_ID, Attributes
 
-# trace_id, span_id, start_time_unix_nano, end_time_unix_nano, each behind its number and type (and length).
-_FIXED: Final = struct.Struct("<2s16s2s8scQcQ")
+# trace_id, span_id, start_time_unix_nano, end_time_unix_nano, each behind its number and type (and length). Below
+# another span also parent_span_id.
+_TOP: Final = struct.Struct("<2s16s2s8scQcQ")
+_BELOW: Final = struct.Struct("<2s16s2s8scQcQ2s8s")
 _TRACE_ID, _SPAN_ID, _PARENT_ID, _STARTED, _ENDED = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
 # The numbers of fields.
 _SPANS, _SCOPE_SPANS, _RESOURCE_SPANS = 2, 2, 1
 _ATTRIBUTES, _KEY, _VALUE, _STRING = 9, 1, 2, 1
+# Of one span. They stand one behind the other.
+Parts = tuple[bytes, ...]
 _SOME: Final = SpanContext(1, 1, is_remote=False)
 _SOME_REMOTE: Final = SpanContext(1, 1, is_remote=True)
 
 
-def span_of(trace: bytes, span: int, parent: int, started: int, ended: int, rest: bytes) -> bytes:
-    """A span with its constant rest, as a field of the message around it. `parent` is 0 at the top of a trace."""
-    fixed = _FIXED.pack(_TRACE_ID, trace, _SPAN_ID, span.to_bytes(8, "big"), _STARTED, started, _ENDED, ended)
-    return _field(_SPANS, fixed + _PARENT_ID + parent.to_bytes(8, "big") + rest if parent else fixed + rest)
+def beginning_of(trace: bytes, span: bytes, parent: bytes, started: int, ended: int) -> bytes:
+    """The first part of a span. `parent` is b"" at the top of a trace."""
+    if parent:
+        return _BELOW.pack(_TRACE_ID, trace, _SPAN_ID, span, _STARTED, started, _ENDED, ended, _PARENT_ID, parent)
+    return _TOP.pack(_TRACE_ID, trace, _SPAN_ID, span, _STARTED, started, _ENDED, ended)
 
 
 def rest_of(name: str, kind: SpanKind, attributes: Attributes, *, is_below_client: bool = False) -> bytes:
@@ -80,8 +85,8 @@ class Envelope:
         of_resource.ClearField("scope_spans")
         self._resource = _bytes_of(of_resource)
 
-    def around(self, spans: Iterable[bytes]) -> bytes:
-        of_scope = self._scope + b"".join(spans)
+    def around(self, spans: Iterable[Parts]) -> bytes:
+        of_scope = self._scope + b"".join([_field(_SPANS, b"".join(span)) for span in spans])
         return _field(_RESOURCE_SPANS, self._resource + _field(_SCOPE_SPANS, of_scope))
 
 

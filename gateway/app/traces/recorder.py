@@ -1,7 +1,6 @@
 """Our own spans, if the standard variables name a collector and nobody has set up OpenTelemetry for this process.
 
 They are made this way because a span of OpenTelemetry's library takes longer than everything else that we observe.
-During a call, only what is known of a span is noted. The thread that sends it also encodes it.
 """
 
 import random
@@ -14,7 +13,8 @@ from typing import Final
 from opentelemetry.trace import SpanKind
 
 from gateway.app.traces import attributes, encoding
-from gateway.app.traces.context import RANDOM, SAMPLED, above_of_client
+from gateway.app.traces.context import RANDOM, SAMPLED, parse, told_by_client
+from gateway.app.traces.encoding import Parts
 from gateway.app.traces.sampling import Sampler
 from gateway.operations.caller import Call
 from gateway.operations.chains import Chain, Step, serve
@@ -29,23 +29,20 @@ _BITS: Final = random.Random().getrandbits
 
 
 class Span:
-    """A span. If its trace is not sampled, it only tells the platform so."""
+    """A span that has begun. If its trace is not sampled, it only tells the platform so."""
 
-    __slots__ = ("began", "encode", "ended", "flags", "id", "is_recording", "parent", "state", "token", "trace")
+    __slots__ = ("began", "flags", "id", "is_recording", "parent", "state", "token", "trace")
 
-    encode: Callable[[], bytes]
-    """Writes what it says, without ids and times. It is called after it has ended."""
-    ended: int
     token: "Token[Span | None]"
 
-    def __init__(self, trace: bytes, parent: int, flags: int, state: str) -> None:
+    def __init__(self, trace: bytes, parent: bytes, flags: int, state: str) -> None:
         self.trace, self.parent, self.flags, self.state = trace, parent, flags, state
-        self.id = _BITS(64) or 1
+        self.id = _new_id(8)
         self.is_recording = bool(flags & SAMPLED)
         self.began = time.time_ns()
 
     def headers(self) -> Mapping[str, str]:
-        told = {"traceparent": f"00-{self.trace.hex()}-{self.id:016x}-{self.flags:02x}"}
+        told = {"traceparent": f"00-{self.trace.hex()}-{self.id.hex()}-{self.flags:02x}"}
         return {**told, "tracestate": self.state} if self.state else told
 
 
@@ -55,48 +52,40 @@ _CURRENT: Final[ContextVar[Span | None]] = ContextVar("span", default=None)
 class RequestSpan(Span):
     """The span of one request to the platform."""
 
-    __slots__ = ("_add", "_op", "_outcome", "_route", "_said_at", "_status")
+    __slots__ = ("_end", "_op", "_outcome", "_pieces", "_route", "_status")
 
-    def __init__(self, above: Span, add: Callable[[Span], None], op: Op, route: Route) -> None:
+    def __init__(self, above: Span, end: "Callable[[Span, bytes, bytes], None]", op: Op, route: Route) -> None:
         super().__init__(above.trace, above.id, above.flags, above.state)
-        self._add, self._op, self._route = add, op, route.name
-        self._outcome, self._said_at = "", 0
+        self._end, self._op, self._route = end, op, route.name
+        self._outcome, self._pieces = "", b""
         self._status: int | None = None
 
     def answer(self, outcome: str, status: int | None) -> None:
         self._outcome, self._status = outcome, status
 
     def say(self) -> None:
-        self._said_at = time.time_ns()
+        self._pieces = encoding.event(attributes.FIRST_PIECE, time.time_ns())
 
     def end(self) -> None:
-        self.ended = time.time_ns()
-        self.encode = self._encode
-        self._add(self)
-
-    def _encode(self) -> bytes:
-        rest = _rest_of_request(self._op, self._route, self._outcome, self._status)
-        return rest + encoding.event(attributes.FIRST_PIECE, self._said_at) if self._said_at else rest
+        self._end(self, _rest_of_request(self._op, self._route, self._outcome, self._status), self._pieces)
 
 
 class RecordedTraces:
     """Makes spans. Below a call that is not sampled none is made, but the platform is told that it is not."""
 
-    def __init__(self, sampler: Sampler, add: Callable[[Span], None], close: Callable[[], None]) -> None:
-        """`add` takes spans that have ended."""
+    def __init__(self, sampler: Sampler, add: Callable[[Parts], None], close: Callable[[], None]) -> None:
+        """`add` takes spans that have ended, encoded."""
         self._sampler, self._add, self.close = sampler, add, close
 
     def begin_call(self, _tool: str) -> Span:
-        above = above_of_client()
+        told = told_by_client()
+        above = None if told is None else parse(told["traceparent"], told.get("tracestate"))
         if above is None:
-            number, parent, flags, state = _BITS(128) or 1, 0, RANDOM, ""
+            trace, parent, flags, state = _new_id(16), b"", RANDOM, ""
         else:
-            number, parent, flags, state = above
-        if self._sampler.samples(number, above):
-            flags |= SAMPLED
-        else:
-            flags &= ~SAMPLED
-        span = Span(number.to_bytes(16, "big"), parent, flags, state)
+            trace, parent, flags, state = above
+        is_sampled = self._sampler.samples(trace, above)
+        span = Span(trace, parent, flags | SAMPLED if is_sampled else flags & ~SAMPLED, state)
         span.token = _CURRENT.set(span)
         return span
 
@@ -105,12 +94,8 @@ class RecordedTraces:
         _CURRENT.reset(span.token)
         if not span.is_recording:
             return None
-        # Not the call itself, which would live on in the queue.
-        request_id, brain, route, is_below = call.request_id, call.brain, call.route, bool(span.parent)
-        self._end(
-            span,
-            lambda: _rest_of_call(surface, tool, outcome, brain, route, is_below) + encoding.request_id(request_id),
-        )
+        rest = _rest_of_call(surface, tool, outcome, call.brain, call.route, bool(span.parent))
+        self._end(span, rest, encoding.request_id(call.request_id))
         return span.trace
 
     async def serve(self, chain: Chain, args: Args, context: StepContext) -> tuple[JsonObject, Step]:
@@ -130,27 +115,24 @@ class RecordedTraces:
             raise
         finally:
             _CURRENT.reset(span.token)
-            name = attributes.name_of(chain)
-            self._end(span, lambda: _rest_of_chain(name, served_by, outcome))
+            self._end(span, _rest_of_chain(attributes.name_of(chain), served_by, outcome))
 
     def begin_request(self, op: Op, route: Route) -> RequestSpan | None:
         """None if no span is to be made: below none, or below one that is not recorded, or has ended."""
         above = _CURRENT.get()
-        return None if above is None or not above.is_recording else RequestSpan(above, self._add, op, route)
+        return None if above is None or not above.is_recording else RequestSpan(above, self._end, op, route)
 
     def headers(self) -> Mapping[str, str]:
         """The headers that tell the platform to which trace a request belongs that has no span."""
         return {} if (span := _CURRENT.get()) is None else span.headers()
 
-    def _end(self, span: Span, encode: Callable[[], bytes]) -> None:
-        span.is_recording, span.ended, span.encode = False, time.time_ns(), encode
-        self._add(span)
-
-
-def encode_span(span: Span) -> bytes:
-    """A span that has ended, as a field of the message around it."""
-    rest = span.encode() + encoding.trace_state(span.state) if span.state else span.encode()
-    return encoding.span_of(span.trace, span.id, span.parent, span.began, span.ended, rest)
+    def _end(self, span: Span, rest: bytes, more: bytes = b"") -> None:
+        """`rest` is what many spans say, and `more` what this one alone says."""
+        span.is_recording = False
+        if span.state:
+            more += encoding.trace_state(span.state)
+        began = encoding.beginning_of(span.trace, span.id, span.parent, span.began, time.time_ns())
+        self._add((began, rest, more))
 
 
 @lru_cache(_KINDS_KEPT)
@@ -169,3 +151,7 @@ def _rest_of_chain(name: str, served_by: attributes.ServedBy | None, outcome: st
 @lru_cache(_KINDS_KEPT)
 def _rest_of_request(op: Op, route: str, outcome: str, status: int | None) -> bytes:
     return encoding.rest_of(route, SpanKind.CLIENT, attributes.of_request(op, route, outcome, status))
+
+
+def _new_id(size: int) -> bytes:
+    return (_BITS(8 * size) or 1).to_bytes(size, "big")

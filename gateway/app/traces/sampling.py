@@ -12,7 +12,7 @@ log = structlog.get_logger()
 
 # A trace is sampled if the lower half of its id is below a bound.
 _ALL: Final = 1 << 64
-_HALF: Final = _ALL - 1
+_HALF: Final = 8
 _PARENT_BASED: Final = "parentbased_"
 _RATIO: Final = "traceidratio"
 _ROOTS: Final = {"always_on": _ALL, "always_off": 0, _RATIO: _ALL}
@@ -27,10 +27,10 @@ class Sampler(NamedTuple):
     follows_client: bool
     bound: int
 
-    def samples(self, trace: int, above: Above | None) -> bool:
+    def samples(self, trace: bytes, above: Above | None) -> bool:
         if above is not None and self.follows_client:
             return bool(above.flags & SAMPLED)
-        return trace & _HALF < self.bound
+        return int.from_bytes(trace[_HALF:], "big") < self.bound
 
 
 def sampler_of(environment: Mapping[str, str] = os.environ) -> Sampler:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import structlog
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -11,12 +11,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from gateway import __version__
 from gateway.app import otel
-from gateway.app.traces.encoding import Envelope
+from gateway.app.traces.encoding import Envelope, Parts
 
 log = structlog.get_logger()
 
 _CLOSE_SECONDS: Final = 3.0
-T = TypeVar("T")
 Count = Callable[[str, int], None]
 
 
@@ -51,14 +50,14 @@ class Exporter(OTLPSpanExporter):
         super().shutdown()  # type: ignore[no-untyped-call]
 
 
-class Sender(Generic[T]):
+class Sender:
     """A queue of spans, and the thread that empties it."""
 
-    def __init__(self, exporter: Exporter, batching: Batching, encode: Callable[[T], bytes], count: Count) -> None:
+    def __init__(self, exporter: Exporter, batching: Batching, count: Count) -> None:
         """`count` is told how many spans were sent, dropped (the queue was full) or failed (nobody took them)."""
-        self._exporter, self._batching, self._encode, self._count = exporter, batching, encode, count
+        self._exporter, self._batching, self._count = exporter, batching, count
         self._envelope = Envelope(otel.resource(), InstrumentationScope("brains-gateway", __version__))
-        self._queue: list[T] = []
+        self._queue: list[Parts] = []
         self._dropped = self._dropped_told = 0
         self._awake, self._counting = threading.Event(), threading.Lock()
         self._is_closing = self._is_closed = self._is_failing = False
@@ -67,7 +66,7 @@ class Sender(Generic[T]):
         self._thread = threading.Thread(target=self._send_on, name="traces", daemon=True)
         self._thread.start()
 
-    def add(self, span: T) -> None:
+    def add(self, span: Parts) -> None:
         waiting = len(self._queue)
         if waiting >= self._batching.queue:
             self._dropped += 1
@@ -101,7 +100,7 @@ class Sender(Generic[T]):
         if batch := self._queue[: self._batching.batch]:
             # Meanwhile calls only add spans, at the end.
             del self._queue[: len(batch)]
-            self._note(self._exporter.send(self._envelope.around(map(self._encode, batch))), len(batch))
+            self._note(self._exporter.send(self._envelope.around(batch)), len(batch))
         self._note_dropped()
 
     def _note(self, trouble: str | None, spans: int) -> None:

@@ -15,7 +15,8 @@ def by_library(traceparent: str, tracestate: str | None) -> Above | None:
     known = get_current_span(TraceContextTextMapPropagator().extract(carrier)).get_span_context()
     if not known.is_valid:
         return None
-    return Above(known.trace_id, known.span_id, known.trace_flags & 3, known.trace_state.to_header())
+    ids = known.trace_id.to_bytes(16, "big"), known.span_id.to_bytes(8, "big")
+    return Above(*ids, known.trace_flags & 3, known.trace_state.to_header())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from gateway.app.traces import encoding
 from gateway.app.traces.attributes import FAILURE, REQUEST_ID
-from gateway.app.traces.encoding import Envelope, span_of
+from gateway.app.traces.encoding import Envelope, beginning_of
 
 TRACE, SPAN, ABOVE = 0xFEDCBA9876543210_0123456789ABCDEF, 0x8000000000000001, 0x00000000000000AB
 BEGAN, ENDED = 1_790_000_000_123_456_789, 1_790_000_000_987_654_321
@@ -37,9 +37,11 @@ def sorted_request(request: Any) -> Any:
     return request
 
 
-def ours(rest: bytes, parent: int = ABOVE, count: int = 1) -> Any:
-    spans = [span_of(TRACE.to_bytes(16, "big"), SPAN, parent, BEGAN, ENDED, rest) for _ in range(count)]
-    return sorted_request(ExportTraceServiceRequest.FromString(Envelope(RESOURCE, SCOPE).around(spans)))
+def ours(*rest: bytes, parent: int = ABOVE, count: int = 1) -> Any:
+    above = parent.to_bytes(8, "big") if parent else b""
+    beginning = beginning_of(TRACE.to_bytes(16, "big"), SPAN.to_bytes(8, "big"), above, BEGAN, ENDED)
+    request = Envelope(RESOURCE, SCOPE).around([(beginning, *rest)] * count)
+    return sorted_request(ExportTraceServiceRequest.FromString(request))
 
 
 @pytest.mark.parametrize("attributes", [{}, {"a": "b", "n": 200}, {FAILURE: "timeout"}, {"long": "ü" * 20_000}])
@@ -55,14 +57,14 @@ def test_a_span_is_what_the_library_makes_of_it(attributes: dict[str, str | int]
 @pytest.mark.parametrize("length", [0, 1, 16, 100, 110, 111, 126, 127, 128, 5000])
 def test_the_id_of_a_request_is_an_attribute_like_others(length: int) -> None:
     expected = by_library(attributes={"a": "b", REQUEST_ID: "é" * length})
-    rest = encoding.rest_of("a span", SpanKind.INTERNAL, {"a": "b"}) + encoding.request_id("é" * length)
-    assert ours(rest, parent=0) == sorted_request(encode_spans([expected]))
+    rest = encoding.rest_of("a span", SpanKind.INTERNAL, {"a": "b"})
+    assert ours(rest, encoding.request_id("é" * length), parent=0) == sorted_request(encode_spans([expected]))
 
 
 def test_what_few_spans_have_is_added_to_them() -> None:
     expected = by_library(events=[Event("first piece", timestamp=BEGAN + 1)], state=TraceState([("vendor", "1")]))
     rest = encoding.rest_of("a span", SpanKind.INTERNAL, {})
-    made = ours(rest + encoding.event("first piece", BEGAN + 1) + encoding.trace_state("vendor=1"), parent=0)
+    made = ours(rest, encoding.event("first piece", BEGAN + 1), encoding.trace_state("vendor=1"), parent=0)
     assert made == encode_spans([expected])
 
 

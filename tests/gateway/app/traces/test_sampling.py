@@ -24,6 +24,10 @@ def variables(name: str | None, argument: str | None) -> dict[str, str]:
     return {name: value for name, value in said.items() if value is not None}
 
 
+def id_of(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
 def by_library(number: int, flags: int | None) -> bool:
     above = None
     if flags is not None:
@@ -55,8 +59,8 @@ def test_it_decides_as_the_library_does(name: str | None, argument: str | None) 
         sampler = sampler_of()
         for number in NUMBERS:
             for flags in PARENTS:
-                above = None if flags is None else Above(number, 1, flags, "")
-                assert sampler.samples(number, above) == by_library(number, flags), (number, flags)
+                above = None if flags is None else Above(id_of(number), bytes(8), flags, "")
+                assert sampler.samples(id_of(number), above) == by_library(number, flags), (number, flags)
     assert lines == []
 
 
@@ -83,4 +87,4 @@ def test_a_value_that_makes_no_sense_is_told_and_counts_as_not_set(name: str, ar
     assert (line["event"], line["log_level"]) == ("traces.doubtful", "warning")
     assert said in line["reason"]
     assert len(line["reason"]) < 250
-    assert all(sampler.samples(number, None) for number in NUMBERS)
+    assert all(sampler.samples(id_of(number), None) for number in NUMBERS)

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from gateway.app import otel
 from gateway.app.traces import encoding, sending
+from gateway.app.traces.encoding import Parts
 from gateway.app.traces.sending import Batching, Exporter, Sender
 from tests.collector import Collector, collecting
 from tests.gateway.test_processes import wait_until
@@ -21,15 +22,15 @@ LONG = 3600.0
 AT_ONCE = Batching(queue=1000, batch=1, seconds=LONG)
 
 
-def encode(number: int) -> bytes:
+def span(number: int) -> Parts:
     rest = encoding.rest_of(str(number), SpanKind.INTERNAL, {})
-    return encoding.span_of(bytes(16), number, 0, 1, 2, rest)
+    return encoding.beginning_of(bytes(16), bytes(8), b"", 1, 2), rest
 
 
 @contextmanager
-def sending_to_it(batching: Batching) -> Iterator[tuple[Sender[int], Counter[str]]]:
+def sending_to_it(batching: Batching) -> Iterator[tuple[Sender, Counter[str]]]:
     counted: Counter[str] = Counter()
-    sender = Sender(Exporter(), batching, encode, lambda outcome, count: counted.update({outcome: count}))
+    sender = Sender(Exporter(), batching, lambda outcome, count: counted.update({outcome: count}))
     try:
         yield sender, counted
     finally:
@@ -37,13 +38,13 @@ def sending_to_it(batching: Batching) -> Iterator[tuple[Sender[int], Counter[str
 
 
 def names(collector: Collector) -> list[str]:
-    return [span.name for span in collector.spans]
+    return [one.name for one in collector.spans]
 
 
 def test_all_are_sent_in_batches_and_the_rest_at_the_end() -> None:
     with collecting() as collector, sending_to_it(Batching(1000, 3, LONG)) as (sender, counted):
         for number in range(8):
-            sender.add(number)
+            sender.add(span(number))
         wait_until(lambda: len(collector.spans) >= 6, "two batches are full")
         sender.close()
         assert names(collector) == [str(number) for number in range(8)]
@@ -54,7 +55,7 @@ def test_all_are_sent_in_batches_and_the_rest_at_the_end() -> None:
 def test_what_waits_is_sent_after_some_time_though_no_batch_is_full() -> None:
     with collecting() as collector, sending_to_it(Batching(1000, 1000, 0.01)) as (sender, _):
         for number in range(2):
-            sender.add(number)
+            sender.add(span(number))
             wait_until(lambda number=number: len(collector.spans) > number, "it was not sent")
 
 
@@ -82,11 +83,11 @@ def holding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holding]:
 
 def test_a_full_queue_drops_what_comes_counts_it_and_tells_once(holding: Holding) -> None:
     with capture_logs() as lines, sending_to_it(Batching(queue=5, batch=1, seconds=LONG)) as (sender, counted):
-        sender.add(0)
+        sender.add(span(0))
         # Taken from the queue, and not answered.
         assert holding.came.wait(60)
         for number in range(1, 100):
-            sender.add(number)
+            sender.add(span(number))
         assert len(sender._queue) == 5
         holding.go_on.set()
         sender.close()
@@ -101,7 +102,7 @@ def test_the_end_does_not_wait_for_a_collector_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(sending, "_CLOSE_SECONDS", 0.05)
     with sending_to_it(AT_ONCE) as (sender, counted):
-        sender.add(0)
+        sender.add(span(0))
         assert holding.came.wait(60)
         sender.close()
         assert sender._thread.is_alive()
@@ -135,11 +136,11 @@ def test_a_collector_that_refuses_is_told_once_and_again_when_it_takes_spans(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         with sending_to_it(AT_ONCE) as (sender, counted):
             for number in range(3):
-                sender.add(number)
+                sender.add(span(number))
                 wait_until(lambda number=number: counted["failed"] > number, "it was not refused")
             failing.fails = False
             for number in range(2):
-                sender.add(number)
+                sender.add(span(number))
                 wait_until(lambda number=number: counted["sent"] > number, "it was not sent")
     assert counted == {"failed": 3, "sent": 2}
     assert [line["event"] for line in lines] == ["traces.failing", "traces.sent_again"]
@@ -152,7 +153,7 @@ def test_a_collector_that_is_not_there_is_told_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.01")
     with capture_logs() as lines, sending_to_it(AT_ONCE) as (sender, counted):
         for number in range(3):
-            sender.add(number)
+            sender.add(span(number))
             wait_until(lambda number=number: counted["failed"] > number, "nothing failed")
     assert counted == {"failed": 3}
     (line,) = lines
@@ -188,7 +189,7 @@ def test_the_variables_of_the_exporter_hold() -> None:
         collecting(**secret, OTEL_RESOURCE_ATTRIBUTES="service.name=ours,region=x") as collector,
         sending_to_it(AT_ONCE) as (sender, _),
     ):
-        sender.add(1)
+        sender.add(span(1))
         sender.close()
     assert names(collector) == ["1"]
     (headers,) = collector.headers
