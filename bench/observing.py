@@ -45,7 +45,7 @@ _ATTRIBUTES: Final = {f"attribute.{n}": "value" for n in range(4)}
 _HEAD_END: Final = b"\r\n\r\n"
 _COUNT_PATH: Final = "/count"
 _OFF: Final = "all off"
-_LOOKS, _LOOK_SECONDS = 20, 0.3
+_LOOKS, _LOOK_SECONDS = 10, 1.2
 
 
 class _Sink(asyncio.Protocol):
@@ -103,7 +103,7 @@ def _spans_at(collector: Contestant) -> int:
 def _ways(collector: Contestant) -> dict[str, Mapping[str, str]]:
     metrics = {"BRAINS_METRICS_TOKEN": "the-token-of-an-operator"}
     # Sent at least this often, so that all spans of a round come before the next.
-    traced = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    traced = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces", "OTEL_BSP_SCHEDULE_DELAY": "1000"}
     some = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": _SHARE}
     return {
         _OFF: {},
