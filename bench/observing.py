@@ -1,30 +1,41 @@
 """`python -m bench.observing [--before TREE]`: what metrics and traces cost a memory_search, in calls a second and CPU.
 
 It measures gateways in turn, round after round: with everything off, with metrics, and with metrics and traces, where
-either the usual share of traces is collected or all are. `--before` adds the gateway of another checkout, with
-everything off. `--spans` measures only OpenTelemetry's own library: the CPU time to make a span of four attributes, and
-to encode it.
+either a tenth of the traces is collected or all are. The collector counts the spans that come, so that nobody measures
+traces that are lost. `--before` measures the gateway of another checkout the same way. `--spans` measures what one span
+costs: by OpenTelemetry's own library, and by ours.
 """
 
 import argparse
 import asyncio
+import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import uvloop
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from bench import contestants
-from bench.processes import ROOT, Contestant, free_port, running
+from bench.client import checked
+from bench.processes import ROOT, Contestant, running
 from bench.result import table
-from bench.wire import MODERN
+from bench.wire import MODERN, get
 from bench.wrk import Load, Slice, measure, require_wrk
+from gateway.app.traces.encoding import Envelope, Parts
+from gateway.app.traces.recorder import RecordedTraces
+from gateway.app.traces.sampling import sampler_of
+from gateway.operations.caller import Call
 
 _CLIENTS: Final = 16
 _SHARE: Final = "0.1"
@@ -32,61 +43,100 @@ _BUDGET: Final = 0.05
 _OK: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _ATTRIBUTES: Final = {f"attribute.{n}": "value" for n in range(4)}
 _HEAD_END: Final = b"\r\n\r\n"
+_COUNT_PATH: Final = "/count"
+_OFF: Final = "all off"
+_LOOKS, _LOOK_SECONDS = 10, 1.2
 
 
 class _Sink(asyncio.Protocol):
-    """Takes spans as fast as they come, and says so."""
+    """Takes spans as fast as they come, says so, and tells how many came so far."""
+
+    came = 0
 
     def __init__(self) -> None:
-        self._came = b""
+        self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # That of uvloop is no asyncio.Transport.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        self._came += data
-        while (end := self._came.find(_HEAD_END)) >= 0:
-            named = (line.partition(b":") for line in self._came[:end].lower().split(b"\r\n"))
+        self._unread += data
+        while (end := self._unread.find(_HEAD_END)) >= 0:
+            head = self._unread[:end].lower()
+            named = (line.partition(b":") for line in head.split(b"\r\n"))
             length = next((int(value) for name, _, value in named if name == b"content-length"), 0)
-            if len(self._came) < end + len(_HEAD_END) + length:
+            start = end + len(_HEAD_END)
+            if len(self._unread) < start + length:
                 return
-            self._came = self._came[end + len(_HEAD_END) + length :]
-            self._transport.write(_OK)
+            body, self._unread = self._unread[start : start + length], self._unread[start + length :]
+            self._transport.write(_counted() if head.startswith(f"get {_COUNT_PATH} ".encode()) else _taken(body))
+
+
+def _taken(body: bytes) -> bytes:
+    resources = ExportTraceServiceRequest.FromString(body).resource_spans
+    _Sink.came += sum(len(of_scope.spans) for of_resource in resources for of_scope in of_resource.scope_spans)
+    return _OK
+
+
+def _counted() -> bytes:
+    body = json.dumps(_Sink.came).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
 
 
 async def _collect(port: int) -> None:
     await (await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", port)).serve_forever()
 
 
+def _spans_at(collector: Contestant) -> int:
+    """How many came, once no more come."""
+    last = -1
+    for _ in range(_LOOKS):
+        came = int(json.loads(asyncio.run(checked(collector.port, get(_COUNT_PATH)))))
+        if came == last:
+            break
+        last = came
+        time.sleep(_LOOK_SECONDS)
+    return last
+
+
 def _ways(collector: Contestant) -> dict[str, Mapping[str, str]]:
-    metrics = {"BRAINS_METRICS_PORT": str(free_port())}
-    traced = {
-        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces",
-        "BRAINS_METRICS_PORT": str(free_port()),
-    }
+    metrics = {"BRAINS_METRICS_TOKEN": "the-token-of-an-operator"}
+    # Sent at least this often, so that all spans of a round come before the next.
+    traced = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces", "OTEL_BSP_SCHEDULE_DELAY": "1000"}
     some = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": _SHARE}
     return {
-        "all off": {},
+        _OFF: {},
         "metrics": metrics,
-        f"metrics, {float(_SHARE):.0%} of traces": {**traced, **some},
-        "metrics, all traces": {**traced, "BRAINS_METRICS_PORT": str(free_port())},
+        f"metrics, {float(_SHARE):.0%} of traces": {**metrics, **traced, **some},
+        "metrics, all traces": {**metrics, **traced},
     }
 
 
-def _rows(slices: Mapping[str, list[Slice]]) -> list[list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One slice, and how many spans of it came."""
+
+    slice: Slice
+    spans: int
+
+
+def _rows(rounds: Mapping[str, list[_Round]]) -> list[list[str]]:
     """Each round is compared with the same round of what is off: others use the machine too."""
-    off, rows = slices["all off"], []
-    for name, made in slices.items():
-        speed = statistics.median(one.per_second / base.per_second for one, base in zip(made, off, strict=True)) - 1
-        cpu = statistics.median(one.cpu_ms / base.cpu_ms for one, base in zip(made, off, strict=True)) - 1
-        medians = (statistics.median(getattr(one, figure) for one in made) for figure in ("per_second", "cpu_ms"))
-        rows.append([name, *(f"{median:,.3f}" for median in medians), f"{speed:+.1%}", f"{cpu:+.1%}"])
+    rows = []
+    off = [one.slice for one in rounds[_OFF]]
+    for name, made in rounds.items():
+        slices = [one.slice for one in made]
+        speed = statistics.median(one.per_second / base.per_second for one, base in zip(slices, off, strict=True)) - 1
+        cpu = statistics.median(one.cpu_ms / base.cpu_ms for one, base in zip(slices, off, strict=True)) - 1
+        medians = (statistics.median(getattr(one, figure) for one in slices) for figure in ("per_second", "cpu_ms"))
+        spans = sum(one.spans for one in made) / sum(one.requests for one in slices)
+        rows.append([name, *(f"{median:,.3f}" for median in medians), f"{speed:+.1%}", f"{cpu:+.1%}", f"{spans:.2f}"])
     return rows
 
 
 def spans() -> None:
-    """Prints what a span costs in OpenTelemetry's library alone."""
+    """Prints what one span costs: by OpenTelemetry's own library, and by ours."""
     made: list[ReadableSpan] = []
 
     class Kept(SpanProcessor):
@@ -96,19 +146,29 @@ def spans() -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Kept())
     tracer, count = provider.get_tracer("bench"), 3000
+    ours: list[Parts] = []
+    traces, call = RecordedTraces(sampler_of({}), ours.append, ours.clear), Call()
+    envelope = Envelope(Resource({}), InstrumentationScope("bench"))
 
     def make() -> None:
         made.clear()
         for _ in range(count):
             tracer.start_span("span", attributes=_ATTRIBUTES).end()
 
-    def encode() -> None:
-        encode_spans(made).SerializeToString()
+    def make_ours() -> None:
+        traces.close()
+        for _ in range(count):
+            traces.end_call(traces.begin_call("tool"), call, "surface", "tool", "ok")
 
-    print(table(["what", "CPU us a span"], [[of.__name__, f"{_cpu_us(of, count):.1f}"] for of in (make, encode)]))  # noqa: T201
+    figures: dict[str, tuple[float, float]] = {
+        "the library": (_cpu_us(make, count), _cpu_us(lambda: encode_spans(made).SerializeToString(), count)),
+        "ours": (_cpu_us(make_ours, count), _cpu_us(lambda: envelope.around(ours), count)),
+    }
+    rows = [[who, *(f"{us:.1f}" for us in costs)] for who, costs in figures.items()]
+    print(table(["span by", "CPU us to make", "to encode"], rows))  # noqa: T201
 
 
-def _cpu_us(work: Callable[[], None], count: int) -> float:
+def _cpu_us(work: Callable[[], object], count: int) -> float:
     """The shortest of some rounds, because other programs can only make a round longer."""
     taken = []
     for _ in range(9):
@@ -126,18 +186,20 @@ def main(rounds: int, seconds: int, before: Path | None) -> None:
         collector = stack.enter_context(running("collector", ["bench.observing", "--collect"], workdir))
         load = Load.of_call(contestants.SEARCH, MODERN, workdir)
         started: dict[str, Contestant] = {}
-        trees: dict[str, tuple[Path | None, Mapping[str, str]]] = {"before, all off": (before, {})} if before else {}
-        for name, (tree, env) in {**trees, **{name: (ROOT, env) for name, env in _ways(collector).items()}}.items():
-            gateway = contestants.gateway(upstream, workdir, tree=tree or ROOT, more=env)
-            started[name] = stack.enter_context(gateway)
-            contestants.check(started[name], contestants.SEARCH, MODERN)
-            measure(started[name], load, _CLIENTS, 1)
-        slices: dict[str, list[Slice]] = {name: [] for name in started}
+        trees = {"": ROOT, **({"before: ": before} if before else {})}
+        for tree, (name, env) in product(trees, _ways(collector).items()):
+            gateway = contestants.gateway(upstream, workdir, tree=trees[tree], more=env)
+            started[tree + name] = stack.enter_context(gateway)
+            contestants.check(started[tree + name], contestants.SEARCH, MODERN)
+            measure(started[tree + name], load, _CLIENTS, 1)
+        made: dict[str, list[_Round]] = {name: [] for name in started}
         for n in range(rounds):
             for name in sorted(started, reverse=bool(n % 2)):
-                slices[name].append(measure(started[name], load, _CLIENTS, seconds))
+                earlier = _spans_at(collector)
+                of_round = measure(started[name], load, _CLIENTS, seconds)
+                made[name].append(_Round(of_round, _spans_at(collector) - earlier))
     print(f"{rounds} rounds of {seconds} s, {_CLIENTS} clients; at most {_BUDGET:.0%} of calls a second is wanted.\n")  # noqa: T201
-    print(table(["what", "calls/s", "CPU ms a call", "calls/s to off", "CPU to off"], _rows(slices)))  # noqa: T201
+    print(table(["what", "calls/s", "CPU ms a call", "calls/s to off", "CPU to off", "spans a call"], _rows(made)))  # noqa: T201
 
 
 if __name__ == "__main__":

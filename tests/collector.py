@@ -50,6 +50,10 @@ class Collector:
         self._of_metrics = threading.Semaphore(0)
         self.resources: list[dict[str, Any]] = []
         self.raw = b""
+        self.headers: list[dict[bytes, bytes]] = []
+        """Those of each request with spans."""
+        self.batches: list[int] = []
+        """How many spans came together."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -63,6 +67,8 @@ class Collector:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         assert scope["method"] == "POST"
         read = {"/v1/traces": self._read, "/v1/metrics": self._read_metrics}[scope["path"]]
+        if scope["path"] == "/v1/traces":
+            self.headers.append(dict(scope["headers"]))
         packed = dict(scope["headers"]).get(b"content-encoding") == b"gzip"
         read(gzip.decompress(body) if packed else body)
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -70,6 +76,7 @@ class Collector:
 
     def _read(self, body: bytes) -> None:
         self.raw += body
+        before = len(self.spans)
         for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             self.resources.append(_plain(of_resource.resource.attributes))
             self.spans += [
@@ -86,6 +93,7 @@ class Collector:
                 for of_scope in of_resource.scope_spans
                 for span in of_scope.spans
             ]
+        self.batches.append(len(self.spans) - before)
 
     def wait_for_metrics(self, times: int) -> None:
         """Wait until metrics have come this many times."""

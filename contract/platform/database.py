@@ -147,8 +147,10 @@ class Database:
         """One transaction: everything in the block is durable when it ends, or nothing is."""
         with self._write_turn, self._lent() as connection:
             _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            self.health.note_turn()
             yield connection
             connection.execute("COMMIT")
+            self.health.note_written()
         if announced:
             self.written()
 

@@ -25,7 +25,7 @@ _PASSING: Final = {
 }
 # Less than a few notes need.
 _LEAST_FREE: Final = 8 * 1024 * 1024
-# After this time, a full disk may have room again, and a lock may be gone. If not, the next write will notice.
+# After this time, a full disk may have room again. If not, the next write will notice.
 _PASSING_SECONDS: Final = 60.0
 # How long a check, which reads the whole file, may take, and how often it is made at most.
 _LOOK_SECONDS: Final = 1.0
@@ -40,7 +40,8 @@ class Health:
         """`version` is the format that this program knows."""
         self._file, self._version, self._clock = file, version, clock
         self._lasting: str | None = None
-        self._passing = (FULL, -1.0)
+        self._passing: tuple[str, float] | None = None
+        """A problem that may pass, and when it is forgotten."""
         self._next_look = -1.0
 
     def note(self, error: sqlite3.Error) -> None:
@@ -51,6 +52,15 @@ class Health:
         elif code in _PASSING and whole != sqlite3.SQLITE_BUSY_SNAPSHOT:
             # This writer waited for a lock until its patience ended. BUSY_SNAPSHOT is an outdated view, and no lock.
             self._passing = (_PASSING[code], self._clock() + _PASSING_SECONDS)
+
+    def note_turn(self) -> None:
+        """A writer has got the lock, so no other program holds it."""
+        if self._passing is not None and self._passing[0] == LOCKED:
+            self._passing = None
+
+    def note_written(self) -> None:
+        """Something was stored, so whatever may have been in the way is gone."""
+        self._passing = None
 
     def _find(self, problem: str) -> None:
         if self._lasting is None:
@@ -70,8 +80,17 @@ class Health:
             return self._lasting
         if not os.access(self._file, os.W_OK):
             return READ_ONLY
-        what, until = self._passing
-        return what if self._clock() < until else FULL if _free(self._file) < _LEAST_FREE else None
+        return self._passing_problem() or (FULL if _free(self._file) < _LEAST_FREE else None)
+
+    def _passing_problem(self) -> str | None:
+        if (found := self._passing) is None:
+            return None
+        what, until = found
+        is_gone = not _is_locked(self._file) if what == LOCKED else self._clock() >= until
+        # Meanwhile a writer may have met another.
+        if is_gone and self._passing is found:
+            self._passing = None
+        return None if is_gone else what
 
 
 def damage(file: Path, *, seconds: float | None = None) -> str | None:
@@ -94,6 +113,16 @@ def _version_of(file: Path) -> int:
             return int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error:
         return 0
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether somebody holds the lock for writing at this moment."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=0)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    return False
 
 
 def _free(file: Path) -> float:

@@ -4,14 +4,19 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
+import structlog
+
 from gateway import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
+log = structlog.get_logger()
+
 Signal = Literal["traces", "metrics"]
 
 NOT_INSTALLED: Final = "What sends {signal} is not installed: pip install 'brains-gateway[otel]'."
+_DIGITS, _SHOWN = 9, 40
 
 
 def is_asked_for(signal: Signal, environment: Mapping[str, str] = os.environ) -> bool:
@@ -28,6 +33,18 @@ def protocol_trouble(signal: Signal) -> str | None:
     if protocol in {None, "http/protobuf"}:
         return None
     return f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: {signal} are sent by http/protobuf alone."
+
+
+def whole_number(name: str, default: int) -> int:
+    """The value of a variable. One that makes no sense is told, and counts as not set."""
+    said = os.environ.get(name, "").strip()
+    if not said:
+        return default
+    if said.isascii() and said.isdigit() and len(said) <= _DIGITS and int(said) > 0:
+        return int(said)
+    reason = f"{name} is {said[:_SHOWN]!r}, which is no whole number above 0. {default} is used instead."
+    log.warning("otel.doubtful", reason=reason)
+    return default
 
 
 def resource() -> "Resource":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ State = Literal["ok", "unknown", "unavailable"]
 # The time between two looks, with a random part, so that replicas that started together do not look together.
 _EVERY_SECONDS: Final = 10.0
 _JITTER: Final = 0.2
+# The least time between two looks while it is unavailable: whoever waits for it should not wait for us.
+_SOON_SECONDS: Final = 1.0
 # The time for one look. A caller of `/readyz` waits less, and is then told the result of the look before.
 _LOOK_SECONDS: Final = 3.0
 _WAIT_SECONDS: Final = 0.5
@@ -41,19 +44,24 @@ class PlatformWatch:
         self._where, self._http, self._clock = where, http, clock
         self._state: State = "unknown"
         self._looking: asyncio.Task[None] | None = None
-        self._next = -1.0
+        self._looked, self._pause = -math.inf, 0.0
         self._late = 0
         self.problem: str | None = None
         """What is wrong with the file of the embedded brain, as it reports."""
 
     async def state(self) -> State:
         root = self._where()
-        if root is not None and self._looking is None and self._clock() >= self._next:
-            self._next = self._clock() + _EVERY_SECONDS * random.uniform(1 - _JITTER, 1 + _JITTER)
+        if root is not None and self._looking is None and self._is_time():
+            self._looked = self._clock()
+            self._pause = _EVERY_SECONDS * random.uniform(1 - _JITTER, 1 + _JITTER)
             self._looking = asyncio.create_task(self._look(f"{root}/healthz"))
         if self._looking is not None:
             await asyncio.wait({self._looking}, timeout=_WAIT_SECONDS)
         return self._state
+
+    def _is_time(self) -> bool:
+        pause = _SOON_SECONDS if self._state == "unavailable" else self._pause
+        return self._clock() - self._looked >= pause
 
     async def close(self) -> None:
         if self._looking is not None:

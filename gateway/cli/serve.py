@@ -1,15 +1,13 @@
 """`brains-gateway serve`: MCP over Streamable HTTP, in one process or in several."""
 
-import atexit
 import os
 import secrets
-import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from gateway import __version__
 from gateway.app import log as log_lines
 from gateway.app.brains import embedded_brains
 from gateway.app.database_file import trouble_at_start
+from gateway.app.fresh import kept_fresh
 from gateway.app.gateway import own_fetch
 from gateway.app.http_app import http_app, wants_metrics
 from gateway.app.otel import NOT_INSTALLED, is_asked_for
@@ -96,6 +95,7 @@ def _metrics(settings: Settings) -> "Iterator[MetricsPlace | None]":
     place, port = new_place(settings), settings.metrics_port
     try:
         with ExitStack() as stack:
+            stack.enter_context(kept_fresh(place.directory))
             if port is not None:
                 stack.enter_context(metrics_listener(place, port))
             if is_asked_for("metrics"):
@@ -131,33 +131,27 @@ def _supervise(settings: Settings, workers: int, listening: socket.socket, place
         changed["extra_tools"] = "on" if settings.has_extra_tools else "off"
     # The workers ask the brain, and it asks the models.
     changed |= {f"{model}_{name}": None for model in ("llm", "embed") for name in ("url", "model", "key")}
-    try:
+    with ExitStack() as stack:
+        if stop is not None:
+            stack.callback(stop)
+        # For what the workers share.
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brains-gateway-")))
+        stack.enter_context(kept_fresh(directory))
         if settings.state_keys_file is None:
-            changed["state_keys_file"] = _shared_key()
-        limits_file = _limits_file(settings)
+            changed["state_keys_file"] = _shared_key(directory)
+        limits_file = _limits_file(settings, directory)
         config = uvicorn_config(partial(worker_app, settings.model_copy(update=changed), place, limits_file), workers)
         Workers(config, sockets=[listening]).run()
-    finally:
-        if stop is not None:
-            stop()
 
 
-@cache
-def _own_directory() -> Path:
-    """A directory for what the workers of this process share, made when it is needed. It is removed at the end."""
-    directory = tempfile.mkdtemp(prefix="brains-gateway-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return Path(directory)
-
-
-def _shared_key() -> Path:
+def _shared_key(directory: Path) -> Path:
     """A key that only the workers have, in a file, because others can read an environment."""
-    path = _own_directory() / "state-keys"
+    path = directory / "state-keys"
     replace_file(path, secrets.token_hex(32).encode())
     return path
 
 
-def _limits_file(settings: Settings) -> Path | None:
+def _limits_file(settings: Settings, directory: Path) -> Path | None:
     """The file in which all workers count what callers use; None if nothing is counted there.
 
     On Windows, each worker counts for itself.
@@ -166,6 +160,6 @@ def _limits_file(settings: Settings) -> Path | None:
         return None
     from gateway.app.machine_limits import make_limits_file
 
-    path = _own_directory() / "limits"
+    path = directory / "limits"
     make_limits_file(path)
     return path

@@ -32,6 +32,9 @@ class Observer:
     def job_ended(self, outcome: str) -> None:
         """A job after an answer is done, has failed or crashed."""
 
+    def spans(self, outcome: str, count: int) -> None:
+        """So many spans of traces were sent to a collector, dropped before, or not taken by it."""
+
 
 class ToolObserver(Protocol):
     """Is told of every call of one tool. It exists only if calls are observed."""

@@ -3,8 +3,9 @@
 Nothing here is sent twice, and nothing is judged: a refusal is a value like any other answer.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import httpx
@@ -23,6 +24,7 @@ TOO_LARGE: Final = "The platform's answer is too large."
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 # The cap for a refusal, which is much larger than any explanation.
 REFUSAL_BYTES: Final = 1024 * 1024
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +62,16 @@ class Exchange:
         await self._http.aclose()
         await self._streams.aclose()
 
-    async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
-        """One operation and its whole answer. If the answer streams, only its beginning was read.
+    async def send(self, call: Call, op: Op, route: Route, args: Args, trace: Mapping[str, str] = NONE) -> Heard:
+        """One operation and its whole answer. If the answer streams, only its beginning was read. The headers in
+        `trace` say to which trace the request belongs.
 
         Raises:
             httpx.HTTPError: no answer came, or not all of it.
             GatewayError: upstream_error, when the answer is too large.
         """
         endpoint = await self._endpoint()
-        headers = self._headers(endpoint, call)
+        headers = self._headers(endpoint, call, trace)
         if call.caller.llm_key is not None:
             headers["x-llm-api-key"] = call.caller.llm_key
         is_stream = op.effect is Effect.ANSWER
@@ -93,7 +96,9 @@ class Exchange:
         """The frames of an answer that streams."""
         return read_frames(heard.response, _secrets_of(heard.response.request))
 
-    async def probe(self, call: Call, method: str, path: str) -> tuple[httpx.Response, bytes]:
+    async def probe(
+        self, call: Call, method: str, path: str, trace: Mapping[str, str] = NONE
+    ) -> tuple[httpx.Response, bytes]:
         """The answer to a request with nothing in it."""
         endpoint = await self._endpoint()
         is_get = method == "GET"
@@ -103,7 +108,7 @@ class Exchange:
             content=None if is_get else b"{}",
             headers={
                 "accept-encoding": "identity",
-                **self._headers(endpoint, call),
+                **self._headers(endpoint, call, trace),
                 **({} if is_get else {"content-type": "application/json"}),
             },
         )
@@ -111,8 +116,8 @@ class Exchange:
         # Detection also lists brains.
         return response, await read_whole(response, Op.LIST_BRAINS)
 
-    def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
-        return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call)}
+    def _headers(self, endpoint: Endpoint, call: Call, trace: Mapping[str, str]) -> dict[str, str]:
+        return {"x-request-id": call.request_id, **self._credentials.headers(endpoint, call), **trace}
 
 
 async def read_whole(response: httpx.Response, op: Op) -> bytes:

@@ -11,11 +11,14 @@ from gateway.operations.table import Args, JsonObject, Op
 from gateway.upstream.credentials import Credentials, Endpoint
 from gateway.upstream.deadlines import Deadlines
 from gateway.upstream.dialects.dialect import Route
-from gateway.upstream.exchange import NOT_SENT, Exchange, Heard
+from gateway.upstream.exchange import NONE, NOT_SENT, Exchange, Heard
 
 
 class ObservedRequest(Protocol):
     """One request."""
+
+    headers: Mapping[str, str]
+    """They tell the platform to which trace it belongs."""
 
     def answer(self, outcome: str, heard: Heard | None) -> None:
         """The request has ended, with an answer or without one. A stream has only begun."""
@@ -37,7 +40,7 @@ class RequestObserver(Protocol):
         """A request is about to be sent."""
 
     def headers(self) -> Mapping[str, str]:
-        """The headers that tell the platform to which trace a request belongs."""
+        """The same for a request that is not observed."""
 
 
 class ObservedExchange(Exchange):
@@ -54,12 +57,12 @@ class ObservedExchange(Exchange):
         super().__init__(endpoint, deadlines, credentials, http)
         self._observer = observer
 
-    async def send(self, call: Call, op: Op, route: Route, args: Args) -> Heard:
+    async def send(self, call: Call, op: Op, route: Route, args: Args, trace: Mapping[str, str] = NONE) -> Heard:
         request = self._observer.begin(call, op, route)
         # The caller left, or the time of the call is up.
         outcome, heard = "given_up", None
         try:
-            heard = await super().send(call, op, route, args)
+            heard = await super().send(call, op, route, args, request.headers)
             outcome = _class_of(heard.response.status_code)
         except (httpx.HTTPError, GatewayError) as error:
             outcome = _failure(error)
@@ -73,8 +76,10 @@ class ObservedExchange(Exchange):
     def frames(self, heard: Heard) -> AsyncGenerator[list[JsonObject], None]:
         return _count_pieces(super().frames(heard), heard)
 
-    def _headers(self, endpoint: Endpoint, call: Call) -> dict[str, str]:
-        return {**super()._headers(endpoint, call), **self._observer.headers()}
+    async def probe(
+        self, call: Call, method: str, path: str, trace: Mapping[str, str] = NONE
+    ) -> tuple[httpx.Response, bytes]:
+        return await super().probe(call, method, path, self._observer.headers())
 
 
 class _Stream(httpx.AsyncByteStream):

@@ -24,7 +24,6 @@ from gateway.operations.json_text import TooLarge, parse_json, parse_list
 from gateway.operations.observer import Observer
 from gateway.operations.shared_timer import SharedTimer
 from gateway.operations.table import Args, Effect, JsonObject, JsonValue, Kind, Op
-from gateway.operations.wait_timer import WaitTimer
 from gateway.upstream.breaker import Breaker
 from gateway.upstream.budget import Budget
 from gateway.upstream.credentials import Credentials, Endpoint
@@ -148,7 +147,8 @@ class Upstream:
         """
         started = asyncio.get_running_loop().time()
         route, _, heard = await self._resolve(call, op, args)
-        return AnswerStream(heard.response, route.reframe(self._exchange.frames(heard)), self._deadlines, started)
+        frames = route.reframe(self._exchange.frames(heard))
+        return AnswerStream(heard.response, frames, self._deadlines, started, self._timer)
 
     async def look(self, call: Call, path: str, method: str = "GET") -> JsonObject | None:
         """The answer of a route that few platforms have and no tool needs; None if there is no such route.
@@ -261,12 +261,13 @@ class Upstream:
 class AnswerStream:
     """The frames of an answer, in the groups in which they came, within three time limits. Always closes the stream."""
 
-    def __init__(self, response: httpx.Response, frames: Frames, deadlines: Deadlines, started: float) -> None:
-        self._response, self._frames = response, frames
+    def __init__(
+        self, response: httpx.Response, frames: Frames, deadlines: Deadlines, started: float, timer: SharedTimer
+    ) -> None:
+        self._response, self._frames, self._timer = response, frames, timer
         self._idle = deadlines.idle
         # Until the first frame, between any two, and over all of them.
         self._wall, self._due = started + deadlines.ask, started + deadlines.first_event
-        self._timer = WaitTimer()
 
     async def __aenter__(self) -> Self:
         return self
@@ -274,7 +275,6 @@ class AnswerStream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._timer.close()
         try:
             await self._frames.aclose()
         finally:
@@ -284,13 +284,15 @@ class AnswerStream:
         return self
 
     async def __anext__(self) -> list[JsonObject]:
+        loop = asyncio.get_running_loop()
         try:
-            frames = await self._timer.wait(anext(self._frames, None), min(self._wall, self._due))
+            with self._timer.limit(min(self._wall, self._due) - loop.time()):
+                frames = await anext(self._frames, None)
         except TimeoutError as error:
             raise StreamBroken("timeout", "The platform stopped sending its answer.") from error
         if frames is None:
             raise StopAsyncIteration
-        self._due = asyncio.get_running_loop().time() + self._idle
+        self._due = loop.time() + self._idle
         return frames
 
 

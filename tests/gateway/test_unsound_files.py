@@ -14,6 +14,7 @@ import pytest
 from contract.platform import database, health
 from contract.platform.database import SCHEMA_VERSION
 from contract.platform.store import Store
+from gateway.app import platform_watch
 from tests.commands import logging_as_it_was
 from tests.daemons.real import free_port
 from tests.gateway.cli.running import run
@@ -173,3 +174,28 @@ def test_readyz_says_what_has_become_of_a_file_that_is_served(
         while (answer := http.get(f"{served.url}/readyz")).status_code == 200 and time.monotonic() < deadline:
             pass
         assert (answer.status_code, answer.json()["problems"]) == (503, [case.ready])
+
+
+def test_a_lock_that_passes_is_no_problem_any_more_once_it_has_passed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The gateway may look each time.
+    monkeypatch.setattr(platform_watch, "_EVERY_SECONDS", 0)
+    monkeypatch.setattr(platform_watch, "_SOON_SECONDS", 0)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
+    with serving(file.parent, None) as served, httpx.Client(trust_env=False, timeout=60) as http:
+        remember = raw_call("modern", "memory_remember", {"content": "A note."})
+        assert http.post(f"{served.url}/mcp", **remember).json()["result"]["isError"] is False
+        with locked(file, monkeypatch):
+            remember = raw_call("modern", "memory_remember", {"content": "Another note."})
+            refused = http.post(f"{served.url}/mcp", **remember).json()["result"]
+            assert refused["isError"] is True
+            assert ready(http, served.url) == (503, [health.LOCKED])
+        assert ready(http, served.url) == (200, [])
+
+
+def ready(http: httpx.Client, url: str) -> tuple[int, list[str]]:
+    """What `/readyz` says after it has looked: the first answer may be that of the look before."""
+    http.get(f"{url}/readyz")
+    answer = http.get(f"{url}/readyz")
+    return answer.status_code, answer.json()["problems"]

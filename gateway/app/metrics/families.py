@@ -54,6 +54,7 @@ RECEIVED: Final = "brains_http_received_bytes"
 SENT: Final = "brains_http_sent_bytes"
 JOBS: Final = "brains_background_jobs"
 JOBS_ENDED: Final = "brains_background_jobs_ended"
+SPANS: Final = "brains_spans"
 
 
 def tool_names() -> dict[str, list[str]]:
@@ -169,6 +170,13 @@ FAMILIES: Final = (
         "Work after answers that came to an end.",
         ("outcome",),
         _rows(("done", "failed", "crashed")),
+    ),
+    Family(
+        SPANS,
+        "counter",
+        "Spans that a collector took (sent), that it did not take (failed), or for which the queue was full (dropped).",
+        ("outcome",),
+        _rows(("sent", "failed", "dropped")),
     ),
 )
 # Computed when somebody reads the page: name -> what it says.

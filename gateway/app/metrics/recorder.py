@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.app.metrics import families as of
 from gateway.app.metrics.figures import Figures, Layout
+from gateway.operations.caller import Call
 from gateway.operations.observer import Observer
 from gateway.operations.table import Op
 
@@ -63,6 +64,9 @@ class Recorder(Observer):
     def job_ended(self, outcome: str) -> None:
         self.count(of.JOBS_ENDED, outcome)
 
+    def spans(self, outcome: str, count: int) -> None:
+        self._values[self.figures.layout.place(of.SPANS, outcome)] += count
+
     def requested(self, op: Op, outcome: str, seconds: float, sent: int, received: int, trace: bytes | None) -> None:
         """A request to the platform has ended; of an answer that streams, its beginning."""
         values, (histogram, answers) = self._values, self._answers[op]
@@ -95,7 +99,8 @@ class ToolFigures:
     def begin(self) -> None:
         self._values[self._in_flight] += 1
 
-    def end(self, outcome: str, seconds: float, trace: bytes | None = None) -> None:
+    def end(self, trace: bytes | None, _call: Call, outcome: str, seconds: float) -> None:
+        """`trace` is that of the call, if it is collected."""
         values = self._values
         values[self._in_flight] -= 1
         values[self._outcomes[outcome]] += 1

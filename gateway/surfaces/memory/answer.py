@@ -1,11 +1,10 @@
 """An answer while it comes: the content of its frames so far, also if it never ends properly."""
 
-import asyncio
 from collections.abc import Awaitable
 
 from gateway.operations.errors import GatewayError, StreamBroken
+from gateway.operations.shared_timer import SharedTimer
 from gateway.operations.table import JsonObject
-from gateway.operations.wait_timer import WaitTimer
 from gateway.surfaces.memory.fields import only
 
 # Fields of the contract, with the default for a platform that leaves them out.
@@ -102,14 +101,15 @@ class Answer:
         )
 
 
-async def send_within_time(sending: Awaitable[None], timer: WaitTimer) -> None:
+async def send_within_time(sending: Awaitable[None], timer: SharedTimer) -> None:
     """Wait until the client has taken what was sent to it.
 
     Raises:
         StreamBroken: it has taken nothing for too long.
     """
     try:
-        await timer.wait(sending, asyncio.get_running_loop().time() + TAKEN_SECONDS)
+        with timer.limit(TAKEN_SECONDS):
+            await sending
     except TimeoutError as error:
         raise StreamBroken("timeout", "The client stopped taking the answer.") from error
 

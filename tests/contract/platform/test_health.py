@@ -1,6 +1,7 @@
 """How the file of a brain is: what was met in use, and what a look at it finds."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,6 @@ def test_damage_that_was_met_is_remembered_and_told_once(file: Path, caplog: pyt
     ("code", "problem"),
     [
         (sqlite3.SQLITE_FULL, FULL),
-        (sqlite3.SQLITE_BUSY, LOCKED),
         (sqlite3.SQLITE_READONLY, READ_ONLY),
         (sqlite3.SQLITE_READONLY_DBMOVED, READ_ONLY),
     ],
@@ -62,6 +62,35 @@ def test_what_may_pass_by_itself_is_told_for_a_minute(file: Path, code: int, pro
     assert of_file.problem() == problem
     clock.now += 61
     assert of_file.problem() is None
+
+
+def test_a_lock_is_told_as_long_as_another_program_holds_it_and_no_longer(file: Path) -> None:
+    clock = Clock()
+    of_file = Health(file, SCHEMA_VERSION, clock)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        of_file.note(failed(sqlite3.SQLITE_BUSY))
+        assert of_file.problem() == LOCKED
+        clock.now += 3600
+        assert of_file.problem() == LOCKED
+        other.execute("ROLLBACK")
+        assert of_file.problem() is None
+        # Whoever holds it later, no write has failed because of that.
+        other.execute("BEGIN IMMEDIATE")
+        assert of_file.problem() is None
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY])
+def test_what_stood_in_the_way_of_a_write_is_gone_once_one_succeeds(tmp_path: Path, code: int) -> None:
+    store = Store.open(tmp_path)
+    try:
+        store._database.health.note(failed(code))
+        with store._database.writing():
+            # It has the lock itself, which is no other program's.
+            assert (store.problem() is None) == (code == sqlite3.SQLITE_BUSY)
+        assert store.problem() is None
+    finally:
+        store.close()
 
 
 def test_what_is_neither_is_no_problem_of_the_file(file: Path) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,63 @@ async def test_a_cancellation_by_others_stays_one() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_who_is_late_and_cancelled_by_others_too_is_cancelled() -> None:
+    late = asyncio.Event()
+
+    async def work() -> None:
+        with SharedTimer().limit(SOON):
+            try:
+                await for_ever()
+            except asyncio.CancelledError:
+                late.set()
+                await asyncio.sleep(LATER)
+                raise
+
+    task = asyncio.ensure_future(work())
+    await late.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_is_done_in_the_last_moment_is_done_and_leaves_no_trace() -> None:
+    with SharedTimer().limit(SOON), suppress(asyncio.CancelledError):
+        await for_ever()
+    assert cancelling() == 0
+
+
+async def test_a_time_that_is_past_is_late() -> None:
+    with pytest.raises(TimeoutError), SharedTimer().limit(-1):
+        await for_ever()
+
+
+async def test_a_limit_counts_for_nothing_once_it_was_left() -> None:
+    timer, passed = SharedTimer(), asyncio.Event()
+    with timer.limit(SOON):
+        await asyncio.sleep(0)
+    timer.add(asyncio.get_running_loop(), LATER, passed.set)
+    with timer.limit(LONG):
+        await passed.wait()
+    with pytest.raises(TimeoutError), timer.limit(SOON):
+        await for_ever()
+
+
+async def test_many_limits_one_after_the_other_take_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer, loop = SharedTimer(), asyncio.get_running_loop()
+    made: list[asyncio.TimerHandle] = []
+    call_at = loop.call_at
+
+    def noted(when: float, callback: Callable[..., object], *args: Any, **more: Any) -> asyncio.TimerHandle:
+        made.append(call_at(when, callback, *args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(loop, "call_at", noted)
+    for _ in range(100):
+        with timer.limit(LONG):
+            pass
+    assert len(made) == 1
 
 
 async def test_of_two_limits_the_shorter_one_ends_first() -> None:

@@ -21,6 +21,7 @@ from gateway.app.metrics.recorder import Recorder
 from gateway.app.metrics.sending import metrics_sent
 from gateway.cli.serve import _sent
 from gateway.config.settings import load
+from gateway.operations.caller import Call
 from gateway.operations.table import Op
 from tests.collector import Collector, Point, collecting
 from tests.gateway.test_processes import process
@@ -42,7 +43,7 @@ def counted(place: MetricsPlace) -> None:
     tool = recorder.tool("memory", "memory_search")
     for outcome, seconds in (("ok", 0.001), ("ok", 0.02), ("no_brain", 3.0), ("ok", 1000.0)):
         tool.begin()
-        tool.end(outcome, seconds)
+        tool.end(None, Call(), outcome, seconds)
     recorder.requested(Op.SEARCH, "2xx", 0.5, 10, 2000, None)
     recorder.close()
 

@@ -1,7 +1,9 @@
 """Spans of real calls, sent to a real collector: on by the standard variables alone, the same on both paths."""
 
+import asyncio
 import hashlib
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -10,12 +12,18 @@ from unittest import mock
 import httpx
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext
 from structlog.testing import capture_logs
 
 from gateway.app.observing import observing_of
+from gateway.app.traces import choosing
 from tests.collector import Span, collecting
 from tests.daemons.fake import FakeDaemon, Y
 from tests.gateway.app.metrics.scrape import OPEN, Scrape
+from tests.gateway.test_processes import process, wait_until
 from tests.served import OPERATOR, Served, listening, messages_of, raw_call, serving, stdio_client
 
 HTTP = httpx.Client(trust_env=False, timeout=30)
@@ -215,6 +223,9 @@ def test_traces_that_cannot_be_sent_are_told_and_the_gateway_serves(variables: d
     missing = {} if variables else {"opentelemetry.exporter.otlp.proto.http.trace_exporter": None}
     named = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", **variables}
     with mock.patch.dict(os.environ, named), mock.patch.dict(sys.modules, missing), capture_logs() as lines:
+        # Another test may have imported it.
+        for ours in ("recorder", "sending"):
+            sys.modules.pop(f"gateway.app.traces.{ours}", None)
         assert observing_of() is None
     (line,) = lines
     assert line["event"] == "traces.off"
@@ -244,3 +255,136 @@ class Heard:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+class Meeting(Heard):
+    """A platform that answers nobody before all have come."""
+
+    def __init__(self, people: int) -> None:
+        super().__init__()
+        self._missing, self._all_are_here = people, asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            self._missing -= 1
+            if self._missing <= 0:
+                self._all_are_here.set()
+            await self._all_are_here.wait()
+        await super().__call__(scope, receive, send)
+
+
+@pytest.mark.parametrize("direct", ["on", "off"])
+async def test_spans_of_calls_at_the_same_time_keep_their_own_parents(tmp_path: Path, direct: str) -> None:
+    people = 20
+    meeting = Meeting(people)
+    contexts = {f"{n + 1:032x}": f"{n + 1:016x}" for n in range(people)}
+    with collecting() as collector, listening(meeting) as url:
+        settings = {"upstream_url": url, "dialect": "platform", "direct": direct}
+        with serving(tmp_path, None, **settings) as served:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+
+                async def call(trace: str, parent: str) -> None:
+                    body = raw_call("modern", "memory_list_brains", {})
+                    body["json"]["params"]["_meta"]["traceparent"] = f"00-{trace}-{parent}-01"
+                    assert (await http.post(f"{served.url}/mcp", **body)).status_code == 200
+
+                await asyncio.gather(*(call(*context) for context in contexts.items()))
+    assert len(collector.spans) == 3 * people
+    assert len({span.id for span in collector.spans}) == 3 * people
+    for trace_id, parent in contexts.items():
+        of_call = {span.kind: span for span in collector.spans if span.trace == trace_id}
+        assert of_call[SERVER].parent == parent
+        assert of_call[INTERNAL].parent == of_call[SERVER].id
+        assert of_call[CLIENT].parent == of_call[INTERNAL].id
+    told = {headers[b"traceparent"].decode() for headers in meeting.headers}
+    assert told == {f"00-{span.trace}-{span.id}-01" for span in collector.spans if span.kind == CLIENT}
+
+
+def test_how_many_spans_were_sent_is_a_metric(tmp_path: Path) -> None:
+    with collecting(OTEL_BSP_SCHEDULE_DELAY="10") as collector, serving(tmp_path, None) as served:
+        called(served, "memory_list_brains")
+        wait_until(lambda: "brains_spans_total" in Scrape(served.url, headers=OPERATOR).text, "no span was counted")
+        wait_until(lambda: len(collector.spans) >= 3, "not all spans came")
+        sent = Scrape(served.url, headers=OPERATOR)
+        wait_until(lambda: sent.sum("brains_spans_total") == len(collector.spans), "not all that came are counted")
+        assert sent.sum("brains_spans_total", outcome="failed") == 0
+
+
+@pytest.mark.slow
+def test_the_spans_of_all_workers_are_there_when_they_have_ended(tmp_path: Path) -> None:
+    with collecting(OTEL_BSP_SCHEDULE_DELAY="600000") as collector:
+        with process(tmp_path, "--workers", "2", BRAINS_DIRECT="on") as served:
+            for _ in range(20):
+                # Each call has a connection of its own, so that both workers get some.
+                call = raw_call("modern", "memory_list_brains", {})
+                assert httpx.post(served.url, **call, trust_env=False).status_code == 200
+            assert collector.spans == []
+        calls = [span.name for span in collector.spans if span.kind == SERVER]
+    assert calls == ["tools/call memory_list_brains"] * 20
+
+
+def id_of(span: SpanContext | None) -> str:
+    return "" if span is None else f"{span.span_id:016x}"
+
+
+def test_with_a_provider_of_the_operators_spans_go_there(tmp_path: Path) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    heard = Heard()
+    with (
+        mock.patch.object(choosing, "get_tracer_provider", return_value=provider),
+        collecting() as collector,
+        listening(heard) as url,
+        serving(tmp_path, None, upstream_url=url, dialect="platform") as served,
+    ):
+        called(served, "memory_list_brains", meta={"traceparent": SAMPLED, "tracestate": "vendor=1"})
+        called(served, "memory_list_brains", brain=3)
+    assert collector.spans == []
+    request, chain, call, refused = kept.get_finished_spans()
+    assert [span.name for span in (call, chain, request)] == [
+        "tools/call memory_list_brains",
+        "chain list_brains",
+        "GET /v1/brains",
+    ]
+    assert [id_of(span.parent) for span in (call, chain, request, refused)] == [
+        PARENT,
+        id_of(call.context),
+        id_of(chain.context),
+        "",
+    ]
+    assert call.attributes is not None
+    assert call.attributes["brains.outcome"] == "ok"
+    assert len(str(call.attributes["brains.request_id"])) >= 16
+    assert request.attributes == {
+        "http.request.method": "GET",
+        "url.template": "/v1/brains",
+        "http.response.status_code": 200,
+        "brains.operation": "list_named_brains",
+        "brains.outcome": "2xx",
+    }
+    assert refused.attributes is not None
+    assert (refused.attributes["error.type"], refused.status.is_ok) == ("validation_error", False)
+    made = f"00-{TRACE}-{id_of(request.context)}-01"
+    assert (heard.headers[-1][b"traceparent"].decode(), heard.headers[-1][b"tracestate"]) == (made, b"vendor=1")
+
+
+def test_without_traces_nothing_of_them_is_imported(tmp_path: Path) -> None:
+    program = """
+import sys
+from gateway.app.http_app import http_app
+from gateway.config.settings import load
+http_app(load())
+library = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.proto", "google", "requests")
+print([name for name in sys.modules if name.startswith((*library, "gateway.app.traces"))])
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment, "BRAINS_DATA_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert told.stdout.strip() == "[]"
