@@ -78,7 +78,10 @@ async def _listed(target: McpTarget, run: str | None) -> list[str]:
 
 
 async def _clean_documents(target: HttpTarget, brain: str, run: str | None, *, for_real: bool) -> list[str]:
-    paths = [path for path in await target.paths(brain) if any(_is_ours(part, run) for part in path.split("/"))]
+    there = await target.paths(brain)
+    if there is None:
+        raise Unchecked(f"the documents of {brain} cannot be listed, so nobody can tell from here what runs left there")
+    paths = [path for path in there if any(_is_ours(part, run) for part in path.split("/"))]
     if not for_real:
         return [f"{some(len(paths), 'document', 'documents')} would be deleted.", *paths]
     target.left += await target.delete_documents(brain, paths, own_name(run, "") if run else "contract-")

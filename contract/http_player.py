@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -13,9 +13,14 @@ from contract.exchange import NO_JSON, Answer, NoAnswer, told, with_names
 from contract.fill import Unknown, filled, found
 from contract.names import names_of, short_name
 from contract.outcome import Blocked, Cause, Failed, Failure, NotSupported, Unchecked
+from contract.own_brain import refuse_to_write_elsewhere
 from contract.silence import Silence
 from contract.targets import HttpTarget
 from contract.words import cut, shown
+
+
+# Of a platform whose own model makes vectors: no service has to be waited for.
+VECTORS: Final = "made at once"
 
 
 class HttpPlayer:
@@ -54,12 +59,13 @@ class HttpPlayer:
         given = self._target.brain
         if given is None:
             made = await self._target.make_brain("shared")
-            await self._target.refuse_to_write_elsewhere(made)
+            await refuse_to_write_elsewhere(self._target, made)
             return made
         there = await self._target.send(Request(method="GET", path=f"/v1/brains/{given}"))
         if there.status != 200:
             raise Unchecked(f"there is no brain {given}: GET /v1/brains/{given} answered {there.told()}")
-        self._target.there_before = set(await self._target.paths(given))
+        paths = await self._target.paths(given)
+        self._target.there_before = None if paths is None else set(paths)
         record = there.json()
         # A path may have a slug or an id, but answers have the id.
         return str(record.get("id") or given) if isinstance(record, dict) else given
@@ -76,6 +82,16 @@ class HttpPlayer:
             self._target.capabilities[name] = "no such route" if self._is_unknown_route(answer) else "yes"
         if self._target.capabilities["ask"] == "yes":
             self._target.capabilities["model"] = await self._find_model()
+        self._target.capabilities["vectors"] = await self._find_vectors()
+
+    async def _find_vectors(self) -> str:
+        told = (await self._target.send(Request(method="GET", path="/v1/models"))).json()
+        model = told.get("embedding") if isinstance(told, dict) else None
+        if not isinstance(model, dict):
+            return "not told"
+        if model.get("state") == "ready" and model.get("source") == "offline":
+            return VECTORS
+        return f"{model.get('source')}, {model.get('state')}"
 
     async def _find_model(self) -> str:
         question = {"question": "contract", "query": "contract"}
@@ -97,6 +113,8 @@ class HttpPlayer:
             return "it needs a token: give --token"
         if case.needs == "page" and self._target.page is None:
             return "it needs a page that the platform can fetch: give --page"
+        if case.needs == "vectors" and self._target.capabilities.get("vectors") != VECTORS:
+            return "it needs a platform that finds by meaning what was just written (GET /v1/models: source offline)"
         if self._target.brain is not None and case.makes_a_brain:
             return f"it makes brains, and --brain {self._target.brain} says to make none"
         return None
@@ -135,10 +153,11 @@ class HttpPlayer:
 
     async def _names(self, case: Case) -> dict[str, Any]:
         names = names_of(case, self._target.run, self._target.page)
+        # What is sent to a brain that is not there may land in another one, unless it was seen that brains are kept apart.
+        if self._no_brain is not None and (case.brain != "none" or _writes_to_a_brain(case)):
+            raise Blocked(self._no_brain.cause)
         if case.brain == "none":
             return names
-        if self._no_brain is not None:
-            raise Blocked(self._no_brain.cause)
         brain = self._shared if case.brain == "shared" else await self._target.make_brain(short_name(case))
         return {**names, "brain": brain, "b": f"/v1/brains/{brain}", "shared": self._shared}
 
@@ -208,6 +227,11 @@ class HttpPlayer:
             and nowhere.status == 404
             and answer.media_type == nowhere.media_type != "application/problem+json"
         )
+
+
+def _writes_to_a_brain(case: Case) -> bool:
+    asked = [one.request for one in single_steps(case.steps)]
+    return any(one.method not in ("GET", "HEAD") and one.path.startswith("/v1/brains/") for one in asked)
 
 
 def only_needed(case: Case) -> list[Step]:

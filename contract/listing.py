@@ -55,6 +55,9 @@ def explained(case: Head) -> str:
     return "\n".join(lines) + "\n"
 
 
+_GIVEN: Final = {"vectors": "a platform that says that it makes vectors itself (GET /v1/models)"}
+
+
 def _needs(case: Any) -> list[str]:
     brains = {
         "shared": "the brain of the run",
@@ -64,7 +67,7 @@ def _needs(case: Any) -> list[str]:
     }
     needs = [brains[case.brain]]
     if case.needs:
-        needs.append(f"a {case.needs} (--{case.needs})")
+        needs.append(_GIVEN.get(case.needs, f"a {case.needs} (--{case.needs})"))
     if isinstance(case, Case):
         needs.append("either dialect" if case.dialect == "both" else f"the {case.dialect} dialect")
     elif case.tools:

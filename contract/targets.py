@@ -13,7 +13,7 @@ from contract.causes import fault_of, silence_of
 from contract.exchange import Answer, NoAnswer, NoConnection, exchanged
 from contract.names import own_name
 from contract.outcome import Blocked, Cause, Failed, Failure, Unchecked
-from contract.words import cut, shown, some
+from contract.words import some
 
 SETUP_SECONDS: Final = 15.0
 CREATE: Final = "POST /v1/brains"
@@ -33,10 +33,11 @@ class HttpTarget:
     brain: str | None = None
     dialect: Dialect = "platform"
     brains: list[str] = field(default_factory=list)
-    there_before: set[str] = field(default_factory=set)
+    there_before: set[str] | None = field(default_factory=set)
     brains_before: set[str] = field(default_factory=set)
     spared: set[str] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
+    is_listed: bool = True
     capabilities: dict[str, str] = field(default_factory=dict)
     server: str = ""
     run: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -57,6 +58,11 @@ class HttpTarget:
             for brain in sorted(self.spared)
         ]
         left = [one for one in self.left if one not in self.spared]
+        if not self.is_listed:
+            return [
+                f"Left behind: what the run wrote to your brain {self.brain}, because its documents cannot be listed. "
+                f"Their names have {own_name(self.run, '')} in them."
+            ]
         if not left:
             made = "" if self.brain else f" The run made {some(len(self.brains), 'brain', 'brains')}, and deleted all."
             return [f"Left behind: nothing.{made}", *spared]
@@ -124,22 +130,6 @@ class HttpTarget:
             raise Blocked(fault_of(CREATE, answer.told()))
         return brain
 
-    async def refuse_to_write_elsewhere(self, made: str) -> None:
-        """Stop before the first document is written if a brain that was just made already lists some.
-
-        Raises: Unchecked: then the brain is not deleted either, because that might delete another brain.
-        """
-        # An index that a platform keeps beside the documents, such as `.search.db`, does not count.
-        there = [path for path in await self.paths(made) if not path.rpartition("/")[2].startswith((".", "_"))]
-        if not there:
-            return
-        self.brains.remove(made)
-        raise Unchecked(
-            f"no document was written, because {self.url} seems to ignore which brain is named: {made} was just made, "
-            f"and lists {len(there)} documents, such as {cut(shown(there[0]), 80)}; that brain was not deleted either. "
-            "Give --brain NAME if what the run writes may go there"
-        )
-
     def remember(self, answer: Answer) -> str | None:
         """The id in the answer to a creation, which is deleted at the end of the run.
 
@@ -159,7 +149,11 @@ class HttpTarget:
     async def clean_up(self) -> None:
         """Delete the brains of the run, or its documents in a brain that was given; what stays is named in `left`."""
         if self.brain is not None:
-            new = [path for path in await self.paths(self.brain) if path not in self.there_before]
+            there = await self.paths(self.brain)
+            if there is None or self.there_before is None:
+                self.is_listed = False
+                return
+            new = [path for path in there if path not in self.there_before]
             self.left += await self.delete_documents(self.brain, new, own_name(self.run, ""))
         await asyncio.gather(*(self.delete(brain) for brain in self.brains))
         self.left += self.spared
@@ -177,17 +171,19 @@ class HttpTarget:
             self.left.append(brain)
         return gone
 
-    async def paths(self, brain: str) -> list[str]:
-        """The paths of all documents of a brain."""
+    async def paths(self, brain: str) -> list[str] | None:
+        """The paths of all documents of a brain; None where the platform cannot list them."""
         query = {"recursive": "true", "include_generated": "true"}
         request = Request(method="GET", path=f"/v1/brains/{quote(brain, safe='')}/documents", query=query)
         try:
-            body = (await self.send(request)).json()
+            answer = await self.send(request)
         except NoAnswer:
-            return []
+            return None
+        body = answer.json() if answer.status == 200 else None
         items = body.get("items") if isinstance(body, dict) else None
-        files = [one for one in items or [] if isinstance(one, dict) and not one.get("is_dir")]
-        return [str(one.get("path")) for one in files]
+        if not isinstance(items, list):
+            return None
+        return [str(one.get("path")) for one in items if isinstance(one, dict) and not one.get("is_dir")]
 
     async def delete_documents(self, brain: str, paths: list[str], ours: str) -> list[str]:
         """Delete documents with names of ours. Returns paths that stay: they have other names or cannot be deleted."""

@@ -89,6 +89,9 @@ def takes_every_brain(asked: Asked) -> Asked:
 
 NO_CREATE = on("POST /v1/brains", lambda _asked, _forward: _answered(problem(404, "not_found", "no route")))
 NO_DELETE = on("DELETE .*", lambda _asked, _forward: _answered(said(405)))
+NO_LIST = on("GET {b}/documents", lambda _asked, _forward: _answered(problem(501, "not_implemented", "no list")))
+NO_SEARCH = on("GET {b}/search", lambda _asked, _forward: _answered(problem(404, "not_found", "no route for it")))
+EVERY_BRAIN_IS_ONE = asks("* {b}/.*", takes_every_brain)
 NO_MODEL = on(
     "POST {b}/(ask|derive)",
     lambda _asked, _forward: _answered(problem(500, "provider_error", "no LLM provider configured")),
@@ -106,7 +109,7 @@ async def _slowly(asked: Asked, forward: Forward) -> Said:
 
 def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGIApp, plain: str) -> None:
     before = holdings(plain)
-    with awkward(platform, asks("* {b}/.*", takes_every_brain)) as url:
+    with awkward(platform, EVERY_BRAIN_IS_ONE) as url:
         with pytest.raises(Unchecked, match=r"seems to ignore which brain is named: .* lists 1 documents") as told:
             check(url, SOME)
         assert "--brain NAME" in str(told.value)
@@ -115,6 +118,88 @@ def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGI
     assert len(runs_left(plain)) == 1
     assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
     assert (runs_left(plain), holdings(plain)) == ([], before)
+
+
+@pytest.mark.parametrize(
+    "act, why",
+    [
+        (EVERY_BRAIN_IS_ONE, r"brn_\w+ was just made, and a search in it finds 1"),
+        (
+            asks("* /v1/brains/contract-[^/]*/search", takes_every_brain),
+            r"a search in contract-\w+-nowhere, a brain that does not exist, is answered as if it did",
+        ),
+    ],
+    ids=["one brain for all", "one brain for unknown ones"],
+)
+def test_a_platform_that_cannot_list_and_ignores_the_brain_is_written_no_document(
+    platform: ASGIApp, plain: str, act: Act, why: str
+) -> None:
+    before = holdings(plain)
+    with awkward(wrapped(platform, act), NO_LIST) as url, pytest.raises(Unchecked, match=why) as told:
+        check(url, SOME)
+    assert "seems to ignore which brain is named" in str(told.value)
+    assert "Give --brain NAME if what the run writes may go there" in str(told.value)
+    assert holdings(plain) == before
+    assert len(runs_left(plain)) == 1
+    assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
+
+
+def test_a_platform_that_shows_nothing_of_its_brains_is_written_no_document(platform: ASGIApp, plain: str) -> None:
+    """Neither a list nor a search: this one ignores the brain, and nobody can see that."""
+    before = holdings(plain)
+    with awkward(wrapped(wrapped(platform, EVERY_BRAIN_IS_ONE), NO_LIST), NO_SEARCH) as url:
+        made = Report(check(url, SOME))
+    (first,) = (one for one in made.findings if one.title.startswith("no document was written"))
+    assert len(first.blocked) > 50
+    assert "Give --brain NAME if what the run writes may go there" in " ".join(made.text().split())
+    assert holdings(plain) == before
+    # The first brain stays, because nobody knows which one would be deleted; those of the cases of brains go.
+    assert [name.split("-")[2] for name in runs_left(plain)] == ["shared"]
+    assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
+
+
+def test_a_platform_that_cannot_list_and_keeps_brains_apart_is_judged(platform: ASGIApp, plain: str) -> None:
+    before = holdings(plain)
+    some = case.selected(SOME, ["http/documents/read*", "http/documents/list*"])
+    done = checked(platform, NO_LIST, some)
+    outcomes = {kind: {one.outcome for one in done.results if f"/{kind}" in one.case.id} for kind in ("read", "list")}
+    assert outcomes["read"] == {"passed"}
+    assert "failed" in outcomes["list"]
+    assert (holdings(plain), runs_left(plain)) == (before, [])
+
+
+def test_a_list_that_hangs_blames_no_brain(platform: ASGIApp, plain: str) -> None:
+    """A server that is slow or dying is told as that, and nothing is written to it."""
+    asked_for = list[str]()
+
+    async def for_ever(asked: Asked, _forward: Forward) -> Said:
+        asked_for.append(asked.method)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    before = holdings(plain)
+    some = case.selected(SOME, ["http/documents/put*"])
+    with awkward(platform, on("* {b}/.*", for_ever)) as url:
+        made = Report(check(url, some, seconds=1))
+    assert [one.title.partition(":")[0] for one in made.findings] == ["no answer"]
+    assert (len(made.findings[0].blocked), set(asked_for) - {"POST"}) == (len(some), {"GET"})
+    assert holdings(plain) == before
+    assert main(["clean", "--http", plain, "--token", TOKEN]) == 0
+
+
+def test_documents_that_cannot_be_listed_in_a_given_brain_are_said_to_stay(
+    platform: ASGIApp, plain: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with owner(plain) as client:
+        client.post("/v1/brains", json={"name": "Unlisted", "slug": "unlisted"}).raise_for_status()
+    with awkward(platform, NO_LIST) as url:
+        main(["check", "--http", url, "--token", TOKEN, "--brain", "unlisted", "--only", "http/documents/put-then*"])
+        told = " ".join(capsys.readouterr().out.split())
+        assert "what the run wrote to your brain unlisted, because its documents cannot be listed" in told
+        assert main(["clean", "--http", url, "--token", TOKEN, "--brain", "unlisted"]) == 2
+    assert holdings(plain)["unlisted"] != []
+    assert main(["clean", "--http", plain, "--token", TOKEN, "--brain", "unlisted"]) == 0
+    assert holdings(plain)["unlisted"] == []
 
 
 def test_a_platform_that_makes_no_brain_is_told_once(platform: ASGIApp, plain: str) -> None:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from contract import case
 from contract.case import Case
 from contract.outcome import Run
-from tests.broken import daemons, documents, events, finding, limits, service, wider
+from tests.broken import daemons, deeper, documents, events, finding, limits, service, wider
 from tests.broken.events import streaming
 from tests.broken.peer import Peer
 from tests.broken.wrapping import wrapped
@@ -17,7 +17,7 @@ from tests.contract.platform.serving import served
 from tests.contract.targets import TOKEN, check, check_app, failures, reference_app
 from tests.daemons.fake import FakeDaemon, T
 
-PLATFORMS = service.PEERS + documents.PEERS + finding.PEERS + limits.PEERS + wider.PEERS
+PLATFORMS = service.PEERS + documents.PEERS + finding.PEERS + limits.PEERS + wider.PEERS + deeper.PEERS
 DAEMONS = daemons.PEERS
 STREAMS = events.PEERS
 # Cases that no broken peer breaks yet. The list may only shrink.

@@ -152,7 +152,7 @@ def test_a_brain_that_was_there_before_is_neither_played_in_nor_deleted(after: i
             made.append(request.path)
             # Under another id, its slug still says which brain it is.
             return said(200, {**mine, "id": "brn_mine" if named == "id" else "1"} if len(made) > after else {"id": "2"})
-        return said(204)
+        return said(200, {"items": []}) if request.path == "/v1/brains/2/documents" else said(204)
 
     with reference_app() as app:
         cases = case.selected(case.load(), ["http/brains/delete", "http/brains/create", "http/documents/put"])
