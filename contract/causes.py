@@ -18,6 +18,12 @@ Severity: TypeAlias = Literal["critical", "must", "should"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "must", "should")
 # Parts that differ in each request and so are not the cause: names of a run, ids, quoted values, numbers.
 _DIFFERENT: Final = re.compile(r"contract-[0-9a-f]{8}-[\w-]*|\b[a-z]{2,4}_[0-9a-f]{8,}\b|\b[0-9a-f-]{12,}\b|\d+")
+# What was seen, at the end of what was expected of it.
+_VALUE: Final = re.compile(r": [\[{].*", re.DOTALL)
+# A refusal that came, but not as it should: how a target refuses is one cause on all its routes.
+_MANNER: Final = re.compile(r"the status should be (?:(?: or )?4\d\d)+, not 4\d\d|a refusal should be \S+, not [^;]+")
+# What is served to nobody in particular: whether a token is asked for is one cause, too.
+_UNASKED: Final = re.compile(r"the status should be 40[13], not 2\d\d")
 # How servers say that they have no language model.
 _NO_MODEL: Final = re.compile(
     r"\bno (?:llm|language model|model|provider|api key)\b|\b(?:llm|model|provider|api key)[^.]{0,40}"
@@ -79,6 +85,10 @@ def findings_of(results: Iterable[Result]) -> list[Finding]:
             continue
         finding = found.setdefault(_key(result), Finding(_title(result)))
         (finding.failed if result.outcome == "failed" else finding.blocked).append(result)
+    for finding in found.values():
+        routes = {one.failure.subject for one in finding.failed if one.failure is not None}
+        if len(routes) > 1 and (manner := _manner(finding.failed[0].failure)):
+            finding.title = f"{len(routes)} routes: {manner}"
     return sorted(found.values(), key=lambda one: (SEVERITIES.index(one.severity), -len(one.results)))
 
 
@@ -94,10 +104,20 @@ def _key(result: Result) -> tuple[str, str]:
     failure = result.failure
     if failure is None or not failure.subject:
         return ("", result.case.id)
+    if manner := _manner(failure):
+        return ("", manner)
     if failure.harms:
         # A critical failure is reported alone, so that it is not hidden in a list.
         return (failure.subject, result.case.id)
-    return (failure.subject, same(failure.error or failure.expected))
+    return (failure.subject, same(failure.error or _VALUE.sub("", failure.expected)))
+
+
+def _manner(failure: Failure | None) -> str:
+    """What is wrong with every refusal of the target alike, or with its asking for a token; else nothing."""
+    first = "" if failure is None else failure.expected.partition("; ")[0]
+    if failure is not None and failure.harms and _UNASKED.fullmatch(first):
+        return "a request without a token, or with a wrong one, is served as if it had the right one"
+    return first if _MANNER.fullmatch(first) else ""
 
 
 def _title(result: Result) -> str:
@@ -110,7 +130,7 @@ def _title(result: Result) -> str:
         return f"{SILENCE}: {failure.error}"
     if failure.error and failure.refused and not failure.harms:
         return f"{failure.subject} fails: {cut(failure.error, 160)}"
-    return f"{failure.subject}: {cut(failure.expected, 200)}"
+    return f"{failure.subject}: {cut(_VALUE.sub('', failure.expected), 200)}"
 
 
 # --- the subject of a case, and the steps that only prepare it

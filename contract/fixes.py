@@ -29,6 +29,7 @@ _CASES: Final = (
 )
 _CREATE: Final = "Mend this first: all that needs a brain waits for it. Until then, --brain NAME plays in one of yours."
 _SILENT: Final = "See why it ended or hangs: its own log says more. --timeout and --at-once change how it is asked."
+_ALIKE: Final = "Mend it where all refusals are made, and not on each route."
 _MISSING: Final = "Serve this route, or tell its owner that the platform has no such part."
 
 
@@ -40,6 +41,8 @@ def fix_of(finding: Finding) -> str:
         return _CREATE
     if finding.title.startswith(SILENCE):
         return _SILENT
+    if " routes: " in finding.title:
+        return _ALIKE
     if "no route for" in finding.title:
         return _MISSING
     lines = {_of_case(one) for one in finding.failed}

@@ -18,7 +18,6 @@ from contract.silence import Silence
 from contract.targets import HttpTarget
 from contract.words import cut, shown
 
-
 # Of a platform whose own model makes vectors: no service has to be waited for.
 VECTORS: Final = "made at once"
 
@@ -153,7 +152,7 @@ class HttpPlayer:
 
     async def _names(self, case: Case) -> dict[str, Any]:
         names = names_of(case, self._target.run, self._target.page)
-        # What is sent to a brain that is not there may land in another one, unless it was seen that brains are kept apart.
+        # What is sent to a brain that is not there may land in another, unless it was seen that brains are kept apart.
         if self._no_brain is not None and (case.brain != "none" or _writes_to_a_brain(case)):
             raise Blocked(self._no_brain.cause)
         if case.brain == "none":
@@ -195,7 +194,9 @@ class HttpPlayer:
         if refused and is_needed:
             return Blocked(fault_of(route, answer.told()))
         error = answer.told() if refused else ""
-        harms = case.harm is not None and not (refused and request.method not in ("GET", "HEAD"))
+        # A refusal does no harm, whatever form it has: only a read that fails may show that something is lost.
+        is_harmless = answer.status >= 400 and (not refused or request.method not in ("GET", "HEAD"))
+        harms = case.harm is not None and not is_harmless
         return Failed(Failure(told(request), "; ".join(wrong[:5]), answer.told(), route, error, refused, harms))
 
     async def _answer(self, request: Request, expect: Expect, began: asyncio.Event | None = None) -> Answer:

@@ -66,9 +66,10 @@ class HttpTarget:
         if not left:
             made = "" if self.brain else f" The run made {some(len(self.brains), 'brain', 'brains')}, and deleted all."
             return [f"Left behind: nothing.{made}", *spared]
-        what = "documents in your brain" if self.brain else "brains that could not be deleted"
+        number = some(len(left), *(("document", "documents") if self.brain else ("brain", "brains")))
+        what = f"{number} in your brain" if self.brain else f"{number} that could not be deleted"
         named = f"{', '.join(left[:5])}{' …' if len(left) > 5 else ''}"
-        return [f"Left behind: {len(left)} {what}: {named}. `contract clean` tries again.", *spared]
+        return [f"Left behind: {what}: {named}. `contract clean` tries again.", *spared]
 
     def facts(self) -> dict[str, Any]:
         return {"target": self.url, "dialect": self.dialect, "server": {"name": self.server} if self.server else {}}

@@ -19,8 +19,8 @@ async def _where_it_belongs(asked: Asked, forward: Forward) -> Said:
     """A file replaces what is at its path."""
     told = await forward(asked)
     if told.status == 409:
-        taken = told.json()["detail"].partition(": ")[2]
-        await forward(replace(asked, method="DELETE", path=asked.path.removesuffix("/ingest/file"), query={"path": taken}))
+        taken, documents = told.json()["detail"].partition(": ")[2], asked.path.removesuffix("/ingest/file")
+        await forward(replace(asked, method="DELETE", path=documents, query={"path": taken}))
         told = await forward(asked)
     return told
 
@@ -34,7 +34,23 @@ def _without_meaning(told: Any) -> Any:
     return {**told, "hits": [one for one in told["hits"] if one["component_scores"]["keyword"]]}
 
 
+def _by_path(told: Any) -> Any:
+    return {**told, "hits": sorted(told["hits"], key=lambda one: one["path"])}
+
+
 PEERS = [
+    peer("hits come by their paths", edits(SEARCH, _by_path), "search/best-first-in-other-scripts"),
+    peer(
+        "no highlights are told",
+        edits(SEARCH, lambda told: {**told, "hits": [{**one, "highlights": []} for one in told["hits"]]}),
+        "search/highlights",
+    ),
+    peer(
+        "bodies that say nothing are not read",
+        lenient("POST {b}/(sessions/[^/]+/close|compile|consolidate)"),
+        "sessions/close-with-no-json",
+        "stages/with-no-json",
+    ),
     peer(
         "whoever asks is nobody in particular",
         asks("* /v1/brains.*", _for_nobody),

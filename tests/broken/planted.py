@@ -117,42 +117,44 @@ def page_of(done: Sequence[Tried], number: int | None, first: dict[Any, str]) ->
     counted = [one for one in done if one.verdict != "no fault"]
     caught = [one for one in counted if one.verdict == "caught"]
     kinds, of_kind = Counter(one.fault.kind for one in counted), Counter(one.fault.kind for one in caught)
-    by_setup = Counter(one.why for one in caught)
-    return "\n".join(
-        [
-            "# Planted faults",
-            "",
-            f"Small faults that `python -m tests.broken.planted{'' if number is None else f' --fresh {number}'}` plants",
-            "in the reference platform, one at a time, and how many of them the cases for platforms catch. The page is",
-            "generated. Never edit it by hand.",
-            "",
-            "Each fault is tried in three set-ups, until a case fails: the platform by words alone, with vectors, and",
-            "with a language model that follows a script.",
-            "",
-            *(_HISTORY if number is None else _of_fresh(first)),
-            "",
-            f"Caught: {len(caught)} of {len(counted)}, {len(caught) * 100 // len(counted)}%.",
-            f"By words alone {by_setup['words']}, more with vectors {by_setup['vectors']}, more with a model"
-            f" {by_setup['model']}.",
-            "",
-            "| Fault | Planted | Caught |",
-            "|---|---|---|",
-            *(f"| {kind} | {planted} | {of_kind[kind]} |" for kind, planted in sorted(kinds.items())),
-            "",
-            "## Not caught",
-            "",
-            *_listed(done, "missed"),
-            "## No faults",
-            "",
-            "These change no answer that any caller gets, and are not counted. The rule: no case fails in any set-up,",
-            "none of the platform's own tests (`tests/contract/platform`) fails, and the reason is written down. The",
-            "program checks the first two each time. In a fresh hundred, the next of the draw is taken instead.",
-            "",
-            *_listed(done, "no fault"),
-        ]
-    ).rstrip() + "\n"
+    where = Counter(one.why for one in caught)
+    fresh = "" if number is None else f" --fresh {number}"
+    lines = [
+        "# Planted faults",
+        "",
+        f"Small faults that `python -m tests.broken.planted{fresh}` plants in the reference platform, one at a time,",
+        "and how many of them the cases for platforms catch. The page is generated. Never edit it by hand.",
+        "",
+        "Each fault is tried in three set-ups, until a case fails: the platform by words alone, with vectors, and",
+        "with a language model that follows a script.",
+        "",
+        *(_HISTORY if number is None else _of_fresh(first)),
+        "",
+        f"Caught: {len(caught)} of {len(counted)}, {len(caught) * 100 // len(counted)}%.",
+        f"By words alone {where['words']}, with vectors {where['vectors']} more, with a model {where['model']} more.",
+        "",
+        "| Fault | Planted | Caught |",
+        "|---|---|---|",
+        *(f"| {kind} | {planted} | {of_kind[kind]} |" for kind, planted in sorted(kinds.items())),
+        "",
+        "## Not caught",
+        "",
+        *_listed(done, "missed"),
+        *_RULE,
+        *_listed(done, "no fault"),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
 
 
+_RULE: Final = (
+    "## No faults",
+    "",
+    "These change no answer that any caller gets, and are not counted. The rule: no case fails in any set-up, none",
+    "of the platform's own tests (`tests/contract/platform`) fails, and the reason is written down in",
+    "`planted_reasons.yaml`. The program checks the first two each time. In a fresh hundred, the next fault of the",
+    "draw is taken instead.",
+    "",
+)
 _HISTORY: Final = (
     "Cases were written after seeing what the first runs missed. Of the first hundred, 59 were caught at first, then",
     "88, then 95; of the second hundred, 76 at first. So these faults are no fair sample any more;",

@@ -41,7 +41,8 @@ SECOND: Final = 20261118
 # The kinds of faults that were added after the first three hundreds.
 LATER: Final = frozenset({"a condition turned", "a step left out", "a number off by one"})
 # The numbers of fresh hundreds that were looked at, in their order. None has a fault that an earlier one had.
-LOOKED_AT: Final = (20261121,)
+LOOKED_AT: Final = (20261121, 20261122)
+_CONDITION: Final = (ast.Name, ast.Attribute, ast.Call, ast.UnaryOp)
 _TURNED: Final = {
     ast.LtE: ast.Lt,
     ast.Lt: ast.LtE,
@@ -105,7 +106,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
         names = [n for n, key in enumerate(node.keys) if isinstance(key, ast.Constant) and isinstance(key.value, str)]
         if names and not isinstance(node.keys[names[0]], type(None)):
             yield "a field renamed", lambda one: setattr(one.keys[names[0]], "value", f"{one.keys[names[0]].value}_")
-    if isinstance(node, ast.If | ast.IfExp) and isinstance(node.test, ast.Name | ast.Attribute | ast.Call | ast.UnaryOp):
+    if isinstance(node, ast.If | ast.IfExp) and isinstance(node.test, _CONDITION):
         yield "a condition turned", lambda one: setattr(one, "test", ast.UnaryOp(ast.Not(), one.test))
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
         yield "a step left out", lambda one: setattr(one, "value", ast.Constant(None))

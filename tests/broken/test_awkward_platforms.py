@@ -21,7 +21,7 @@ from contract.outcome import Result, Run, Unchecked
 from contract.report import Report
 from contract.runner import run
 from contract.targets import HttpTarget, client_for
-from tests.broken.wrapping import Act, Asked, Forward, Said, asks, on, problem, refuses, said, wrapped
+from tests.broken.wrapping import Act, Asked, Forward, Said, answers, asks, on, problem, refuses, said, wrapped
 from tests.contract.platform.serving import served
 from tests.contract.targets import TOKEN, check, failures, reference_app
 from tests.daemons.real import free_port
@@ -121,7 +121,7 @@ def test_a_platform_that_ignores_the_brain_is_written_no_document(platform: ASGI
 
 
 @pytest.mark.parametrize(
-    "act, why",
+    ("act", "why"),
     [
         (EVERY_BRAIN_IS_ONE, r"brn_\w+ was just made, and a search in it finds 1"),
         (
@@ -246,6 +246,50 @@ def test_a_platform_without_a_model_fails_nothing(platform: ASGIApp, plain: str)
     assert failures(done) == {}
     assert done.target.capabilities["model"].startswith("none: ")
     assert [why for why in made.untested() if "model" in why] != []
+
+
+REFUSING = case.selected(
+    SOME, ["http/documents/put*", "http/documents/*missing*", "http/brains/*missing*", "http/ask/*missing*"]
+)
+AS_JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("act", "title"),
+    [
+        (
+            answers("* .*", lambda told: replace(told, headers=AS_JSON) if told.status >= 400 else told),
+            r"\d+ routes: a refusal should be application/problem\+json, not application/json",
+        ),
+        (
+            answers("* .*", lambda told: problem(403, "forbidden") if b"brain not found" in told.body else told),
+            r"\d+ routes: the status should be 404, not 403",
+        ),
+    ],
+    ids=["in another form", "with another status"],
+)
+def test_a_platform_that_refuses_otherwise_is_told_so_once(platform: ASGIApp, plain: str, act: Act, title: str) -> None:
+    made = Report(checked(platform, act, REFUSING))
+    (finding,) = made.findings
+    assert re.fullmatch(title, finding.title)
+    # It refuses, if in its own way: nothing has escaped.
+    assert finding.severity == "must"
+    assert len(finding.failed) == len(made.failed) > 3
+    assert "fix       Mend it where all refusals are made" in made.text()
+    assert len(made.text().split("\n\n")[0].splitlines()) < 10
+
+
+def test_a_platform_that_asks_for_no_token_is_told_so_once_and_critically(plain: str) -> None:
+    some = case.selected(case.load(), ["http/service/*token*", "http/documents/put-then*"])
+    with reference_app(token=None) as app, served(app) as url:
+        made = Report(check(url, some))
+    (first,) = (one for one in made.findings if one.severity == "critical")
+    assert first.title.endswith("a request without a token, or with a wrong one, is served as if it had the right one")
+    assert len(first.failed) >= 3
+    # What differs from that stays a finding of its own.
+    assert {one.case.id for one in made.failed} - {one.case.id for one in first.failed} == {
+        "http/service/token-before-route"
+    }
 
 
 def test_a_slow_platform_is_judged_like_any_other(platform: ASGIApp, plain: str) -> None:

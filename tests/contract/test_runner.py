@@ -177,7 +177,7 @@ def test_brains_that_cannot_be_deleted_are_named() -> None:
         done = check_app(keeps, [case_of(PUT_AND_READ)])
     assert done.target.left == done.target.brains
     told = Report(done).text()
-    assert f"Left behind: 1 brains that could not be deleted: {done.target.brains[0]}. `contract clean` tries" in told
+    assert f"Left behind: 1 brain that could not be deleted: {done.target.brains[0]}. `contract clean` tries" in told
 
 
 def test_events_are_read_as_browsers_do() -> None:
