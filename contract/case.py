@@ -149,7 +149,7 @@ class Case(Head):
     area: Area
     dialect: Literal["platform", "daemon", "both"]
     brain: Literal["shared", "own", "none"] = "shared"
-    needs: Literal["token", "page", "vectors"] | None = None
+    needs: Literal["token", "page", "vectors", "model", "rules"] | None = None
     optional: bool = False
     steps: list[AnyStep] = Field(min_length=1)
 

@@ -18,8 +18,12 @@ from contract.silence import Silence
 from contract.targets import HttpTarget
 from contract.words import cut, shown
 
-# Of a platform whose own model makes vectors: no service has to be waited for.
-VECTORS: Final = "made at once"
+# What a platform says of its models, and some cases need.
+SAID_BY_ITSELF: Final = {
+    "vectors": "a platform that makes vectors itself, at once",
+    "model": "a platform that says that it has a language model",
+    "rules": "a platform that says that it has no language model",
+}
 
 
 class HttpPlayer:
@@ -28,6 +32,7 @@ class HttpPlayer:
         self._no_brain: Blocked | None = None
         self._shared = ""
         self._unknown_route: Answer | None = None
+        self._told_models: dict[str, bool] = {}
         self._silence = Silence(target.is_alive)
 
     @property
@@ -81,16 +86,23 @@ class HttpPlayer:
             self._target.capabilities[name] = "no such route" if self._is_unknown_route(answer) else "yes"
         if self._target.capabilities["ask"] == "yes":
             self._target.capabilities["model"] = await self._find_model()
-        self._target.capabilities["vectors"] = await self._find_vectors()
+        if self._target.dialect == "platform":
+            await self._find_models()
 
-    async def _find_vectors(self) -> str:
+    async def _find_models(self) -> None:
+        """What the platform says of its models, if it does."""
         told = (await self._target.send(Request(method="GET", path="/v1/models"))).json()
-        model = told.get("embedding") if isinstance(told, dict) else None
-        if not isinstance(model, dict):
-            return "not told"
-        if model.get("state") == "ready" and model.get("source") == "offline":
-            return VECTORS
-        return f"{model.get('source')}, {model.get('state')}"
+        embedding, language = (
+            one if isinstance(told, dict) and isinstance(one := told.get(kind), dict) else {}
+            for kind in ("embedding", "language")
+        )
+        self._told_models = {
+            "vectors": embedding.get("state") == "ready" and embedding.get("source") == "offline",
+            "model": language.get("source") not in (None, "none"),
+            "rules": language.get("source") == "none",
+        }
+        for name, model in (("vectors", embedding), ("language model", language)):
+            self._target.capabilities[name] = f"{model.get('source')}, {model.get('state')}" if model else "not told"
 
     async def _find_model(self) -> str:
         question = {"question": "contract", "query": "contract"}
@@ -112,8 +124,8 @@ class HttpPlayer:
             return "it needs a token: give --token"
         if case.needs == "page" and self._target.page is None:
             return "it needs a page that the platform can fetch: give --page"
-        if case.needs == "vectors" and self._target.capabilities.get("vectors") != VECTORS:
-            return "it needs a platform that finds by meaning what was just written (GET /v1/models: source offline)"
+        if case.needs in SAID_BY_ITSELF and not self._told_models.get(case.needs):
+            return f"it needs {SAID_BY_ITSELF[case.needs]} (GET /v1/models)"
         if self._target.brain is not None and case.makes_a_brain:
             return f"it makes brains, and --brain {self._target.brain} says to make none"
         return None

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from contract.case import CASES, Case
+from contract.http_player import SAID_BY_ITSELF
 from contract.parts import Head
 from contract.sources import where_of
 
@@ -55,9 +56,6 @@ def explained(case: Head) -> str:
     return "\n".join(lines) + "\n"
 
 
-_GIVEN: Final = {"vectors": "a platform that says that it makes vectors itself (GET /v1/models)"}
-
-
 def _needs(case: Any) -> list[str]:
     brains = {
         "shared": "the brain of the run",
@@ -67,7 +65,11 @@ def _needs(case: Any) -> list[str]:
     }
     needs = [brains[case.brain]]
     if case.needs:
-        needs.append(_GIVEN.get(case.needs, f"a {case.needs} (--{case.needs})"))
+        needs.append(
+            f"{told} (GET /v1/models)"
+            if (told := SAID_BY_ITSELF.get(case.needs))
+            else f"a {case.needs} (--{case.needs})"
+        )
     if isinstance(case, Case):
         needs.append("either dialect" if case.dialect == "both" else f"the {case.dialect} dialect")
     elif case.tools:

@@ -39,6 +39,18 @@ def _by_path(told: Any) -> Any:
 
 
 PEERS = [
+    peer(
+        "there is said to be a model, and it does nothing",
+        edits(
+            "GET /v1/models", lambda told: {**told, "language": {"name": "m", "source": "endpoint", "state": "ready"}}
+        ),
+        "stages/a-model-or-why-not",
+    ),
+    peer(
+        "rules are said to be a model",
+        edits("POST {b}/(consolidate|sessions/[^/]+/close)", lambda told: {**told, "method": "model"}),
+        "stages/no-model-no-work-of-one",
+    ),
     peer("hits come by their paths", edits(SEARCH, _by_path), "search/best-first-in-other-scripts"),
     peer(
         "no highlights are told",

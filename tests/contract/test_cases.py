@@ -27,7 +27,9 @@ def test_every_case_holds_on_the_reference_platform() -> None:
     assert failures(done) == {}
     assert done.target.dialect == "platform"
     assert done.target.left == []
-    assert {result.outcome for result in done.results} == {"passed"}
+    # A platform with a model is that of test_derive_cases.py.
+    with_a_model = {one.id for one in every if one.needs == "model"}
+    assert {result.case.id for result in done.results if result.outcome != "passed"} == with_a_model
     assert len(done.results) == len([one for one in every if one.dialect != "daemon"])
     expected = baseline.read(BASELINES / "platform.yaml")
     assert expected == {}
