@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.broken.peer import peer
-from tests.broken.wrapping import Asked, Forward, Said, asks, edits, lenient, on, problem, refuses
+from tests.broken.wrapping import Asked, Forward, Said, asks, edits, lenient, on, problem, refuses, said
 
 FILE, SEARCH = "POST {b}/documents/ingest/file", "GET {b}/search"
 _count = itertools.count(1)
@@ -34,6 +34,10 @@ def _without_meaning(told: Any) -> Any:
     return {**told, "hits": [one for one in told["hits"] if one["component_scores"]["keyword"]]}
 
 
+def _of_the_root(told: Any) -> Any:
+    return {**told, "items": [one for one in told["items"] if "/" not in one["path"]]}
+
+
 def _by_path(told: Any) -> Any:
     return {**told, "hits": sorted(told["hits"], key=lambda one: one["path"])}
 
@@ -50,6 +54,16 @@ PEERS = [
         "rules are said to be a model",
         edits("POST {b}/(consolidate|sessions/[^/]+/close)", lambda told: {**told, "method": "model"}),
         "stages/no-model-no-work-of-one",
+    ),
+    peer(
+        "patterns are held against whole paths",
+        edits("GET {b}/documents", _of_the_root),
+        "documents/list-by-pattern-from-the-root",
+    ),
+    peer(
+        "a consolidation does nothing",
+        refuses("POST {b}/consolidate", lambda _asked: True, said(200, {"method": "none", "summaries_written": 0})),
+        "stages/consolidate-what-is-the-same",
     ),
     peer("hits come by their paths", edits(SEARCH, _by_path), "search/best-first-in-other-scripts"),
     peer(

@@ -161,6 +161,7 @@ PEERS = [
         "reasons are kept back",
         _changes(lambda told: {k: v for k, v in told.items() if k != "reason"}),
         "batch-reason",
+        "long-reason",
     ),
     peer(
         "paths are told in ASCII",

@@ -41,7 +41,7 @@ SECOND: Final = 20261118
 # The kinds of faults that were added after the first three hundreds.
 LATER: Final = frozenset({"a condition turned", "a step left out", "a number off by one"})
 # The numbers of fresh hundreds that were looked at, in their order. None has a fault that an earlier one had.
-LOOKED_AT: Final = (20261121, 20261122, 20261123)
+LOOKED_AT: Final = (20261121, 20261122, 20261123, 20261124)
 _CONDITION: Final = (ast.Name, ast.Attribute, ast.Call, ast.UnaryOp)
 _TURNED: Final = {
     ast.LtE: ast.Lt,

@@ -89,12 +89,14 @@ def _record(setup: SetUp, cases: Sequence[Case], told: Any) -> None:
     import coverage
 
     watching = coverage.Coverage(source=[str(PLATFORM)], data_file=None, config_file=False, messages=False)
-    wrong = list[str]()
+    wrong, tested = list[str](), {START}
     applying = [one for one in cases if one.speaks("platform")]
 
     def tell(result: Result, done: int, total: int) -> None:
         if result.is_wrong or result.outcome == "not supported":
             wrong.append(f"{result.case.id}: {result.failure or result.why}")
+        if result.outcome == "passed":
+            tested.add(result.case.id)
         if done < total:
             watching.switch_context(applying[done].id)
 
@@ -111,14 +113,14 @@ def _record(setup: SetUp, cases: Sequence[Case], told: Any) -> None:
             for context in contexts:
                 if context in reached:
                     reached[context].add(f"{name}.py:{line}")
-    told.send("; ".join(wrong[:5]) if wrong else {name: frozenset(lines) for name, lines in reached.items()})
+    told.send("; ".join(wrong[:5]) if wrong else {name: frozenset(reached[name]) for name in tested})
     told.close()
 
 
 def reaching(fault: Fault, reached: Reached, before: Sequence[Reached] = ()) -> list[str]:
     """The cases that run the function with the fault, those that do least first; all, if it runs before any case.
 
-    None, where set-ups before this one have run every line of the function that this one runs.
+    Only those that no set-up before this one could test, where those have run every line of it that this one runs.
     """
     around = function_at(fault)
     lines = {f"{fault.module}.py:{line}" for line in around or ()}
@@ -126,7 +128,7 @@ def reaching(fault: Fault, reached: Reached, before: Sequence[Reached] = ()) -> 
     chosen = [name for name, those in reached.items() if name != START and (every or lines & those)]
     more = lines & _all(reached) - frozenset().union(*(_all(one) for one in before))
     if before and around is not None and not more:
-        return []
+        chosen = [name for name in chosen if all(name not in one for one in before)]
     return sorted(chosen, key=lambda name: (len(reached[name]), name))
 
 
