@@ -25,7 +25,6 @@ OURS = ("gateway", "contract", "bench", "tests")
 STANDS_FOR = {"fastmcp": "fastmcp-slim"}
 # Declared and imported by nobody here -> who needs it.
 NOT_IMPORTED = {
-    "coverage": "a command",
     "httptools": "uvicorn, which is told its name",
     "mypy": "a command",
     "pytest-timeout": "a plugin of pytest",

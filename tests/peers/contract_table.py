@@ -27,6 +27,8 @@ from tests.served import Served, listening, serving
 from tests.web import web_on
 
 RECORD: Final = Path(__file__).parent / "contract_table.json"
+# On a busy machine, too, only what hangs takes as long.
+PATIENCE: Final = 120.0
 HTTP: Final = "contract check --http URL"
 MCP: Final = "contract check --mcp URL/mcp"
 STDIO: Final = 'contract check --mcp-command "brains-gateway stdio"'
@@ -80,9 +82,9 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         app = stack.enter_context(reference_app())
         reference = stack.enter_context(listening(app))
-        yield row("reference platform", ours, HTTP, check(reference, case.load()), ours=True)
+        yield row("reference platform", ours, HTTP, check(reference, case.load(), seconds=PATIENCE), ours=True)
         daemon = stack.enter_context(running_daemon(folder / "daemon", token=TOKEN))
-        yield row("published daemon", daemon_version(), HTTP, check(daemon, case.load()), ours=False)
+        yield row("published daemon", daemon_version(), HTTP, check(daemon, case.load(), seconds=PATIENCE), ours=False)
     with ExitStack() as stack:
         app = stack.enter_context(reference_app(token=None))
         platforms = {
@@ -92,9 +94,9 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
         for name, platform in platforms.items():
             for direct, more in (("on", ""), ("off", ", BRAINS_DIRECT=off")):
                 served = stack.enter_context(gateway_before(platform, folder / name.replace(" ", "-") / direct, direct))
-                done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root)
+                done = check_calls(f"{served.url}/mcp", calls, page=PAGE, folder=served.root, seconds=PATIENCE)
                 yield row(f"gateway before the {name}{more}", ours, MCP, done, ours=True)
-            done = check_command(stdio_command(served, "memory"), calls, folder=served.root)
+            done = check_command(stdio_command(served, "memory"), calls, folder=served.root, seconds=PATIENCE)
             yield row(f"gateway before the {name}", ours, STDIO, done, ours=True)
 
 
