@@ -164,7 +164,8 @@ _HISTORY: Final = (
 
 def _of_fresh(first: dict[Any, str]) -> Iterator[str]:
     yield "None of these is among the two hundred of [PLANTED.md](PLANTED.md), which cases were written for, nor in an"
-    yield f"earlier fresh hundred. Besides the modules of those, faults are planted in: {', '.join(DEEPER)}."
+    yield "earlier fresh hundred. Besides the modules of those, faults are planted in:"
+    yield f"{', '.join(DEEPER)}."
     yield ""
     yield "What each fresh hundred gave when it was first tried, before anybody had looked at it:"
     yield ""
