@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,30 @@ _FIRST = 3
 
 
 def opened(directory: Path, method: str) -> Store:
-    """A store that finds by words alone, or by meaning, too, with the model that comes with the tree."""
+    """A store that finds by words alone, or by meaning, too, with the models that come with the tree."""
     if method == "words":
         return Store.open(directory)
     from contract.platform.meaning.offline import OfflineEmbedder
 
-    return Store.open(directory, OfflineEmbedder())
+    try:
+        from contract.platform.meaning.sentence import SentenceEmbedder
+    except ImportError:
+        return Store.open(directory, OfflineEmbedder())
+    return Store.open(directory, OfflineEmbedder(), sentences=SentenceEmbedder())
+
+
+def _wait_for_vectors(store: Store) -> None:
+    """Some are made in the background."""
+    while store.embedding()["state"] == "building":
+        time.sleep(0.05)
 
 
 async def play(directory: Path, method: str) -> dict[str, Any]:
     store = opened(directory, method)
     transport = httpx.ASGITransport(create_app(store, token=None))
     async with httpx.AsyncClient(transport=transport, base_url="http://platform", timeout=60) as client:
-        answers = await _asked(client, await _brain(client, "Notes"))
-        told = await _told(client, await _brain(client, "Told"))
+        answers = await _asked(store, client, await _brain(client, "Notes"))
+        told = await _told(store, client, await _brain(client, "Told"))
     store.close()
     return {"answers": answers, "told": told}
 
@@ -47,23 +58,25 @@ async def _brain(client: httpx.AsyncClient, name: str) -> str:
     return f"/v1/brains/{made.json()['id']}"
 
 
-async def _asked(client: httpx.AsyncClient, brain: str) -> list[dict[str, Any]]:
+async def _asked(store: Store, client: httpx.AsyncClient, brain: str) -> list[dict[str, Any]]:
     for note in yaml.safe_load((HERE / "notes.yaml").read_text(encoding="utf-8")):
         put = await client.put(f"{brain}/documents", params={"path": note["path"]}, content=note["text"].encode())
         put.raise_for_status()
+    _wait_for_vectors(store)
     return [
         {"answer": await _ask(client, brain, row["ask"]), "hits": await _hits(client, brain, row["ask"])}
         for row in yaml.safe_load((HERE / "questions.yaml").read_text(encoding="utf-8"))
     ]
 
 
-async def _told(client: httpx.AsyncClient, brain: str) -> list[dict[str, Any]]:
+async def _told(store: Store, client: httpx.AsyncClient, brain: str) -> list[dict[str, Any]]:
     rows = yaml.safe_load((HERE / "told.yaml").read_text(encoding="utf-8"))
     for n, row in enumerate(rows):
         talk = [_TALK[n % len(_TALK)], row["tell"]]
         for role, content in [*(("user", said) for said in talk), ("assistant", "Got it.")]:
             message = {"role": role, "content": content}
             (await client.post(f"{brain}/sessions/{_session(n)}/messages", json=message)).raise_for_status()
+    _wait_for_vectors(store)
     return [
         {
             "answer": await _ask(client, brain, row["ask"]),

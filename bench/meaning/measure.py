@@ -14,6 +14,8 @@ from contract.platform.brains import Brain
 from contract.platform.choice import choose, nearest
 from contract.platform.library import Operation
 from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.question import Question as Asked
 from contract.platform.search import Found, Hit
 from contract.platform.store import Store
@@ -81,7 +83,11 @@ def measure(every: Sequence[Collection], embedder: Embedder | None, part: Part) 
 def _filled(every: Sequence[Collection], embedder: Embedder | None) -> Iterator[tuple[Store, dict[str, list[Brain]]]]:
     """A store with all notes, each with its vector, and the brains of each collection."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder), embedder)
+        # The sentence model is used as a newcomer has it, with the small one beside it.
+        if isinstance(embedder, SentenceEmbedder):
+            store = Store.open(Path(folder), OfflineEmbedder(), sentences=embedder)
+        else:
+            store = Store.open(Path(folder), embedder)
         try:
             brains: dict[str, list[Brain]] = {}
             for collection in every:

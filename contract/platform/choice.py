@@ -20,7 +20,7 @@ from contract.platform.search import Found, Hit
 WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 # A note without any word of the subject is quoted if its meaning is at least as near as the first number, and by the
 # second number nearer than every other note: if several are about as near, none is meant (chosen with `bench/meaning`).
-MEANT, STANDS_OUT = 0.5, 0.3
+MEANT, STANDS_OUT = 0.55, 0.25
 # If no note answers, the nearest one is quoted as such, if its meaning is at least as near as the first number, and by
 # the second number nearer than every other note. A note that has some words of the question but does not answer it is
 # probably about something else, so it must be nearer by the third number (chosen with `bench/meaning` and

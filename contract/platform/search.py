@@ -4,7 +4,7 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias, get_args
@@ -13,7 +13,7 @@ from contract.platform import index, names, query, words
 from contract.platform.brains import Brain
 from contract.platform.documents import document_id
 from contract.platform.meaning import fusion
-from contract.platform.meaning.service import Near, Sought
+from contract.platform.meaning.service import Sought
 from contract.platform.query import Filters, Term
 from contract.platform.wire import JsonObject, Scalar
 
@@ -126,7 +126,7 @@ def search(
         hits = _scored(connection, brain, rows, terms)
         return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
     near = comparison.near(connection, rows, max(NEAREST, 2 * top_k), filters)
-    chunks = list(dict.fromkeys([*rows, *near.cosines]))
+    chunks = list(dict.fromkeys([*rows, *near]))
     hits = _worthwhile(_fused(_scored(connection, brain, chunks, terms), near))
     if sort == "recency":
         # The newest come first, whatever their score, so here all of them must be related to the query.
@@ -134,17 +134,17 @@ def search(
     return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms, "hybrid")
 
 
-def _fused(hits: list[Hit], near: Near) -> list[Hit]:
-    """The hits with scores by words and meaning."""
-    cosines = [near.cosines.get(hit.chunk, math.nan) for hit in hits]
-    fused = fusion.fuse([hit.keyword for hit in hits], cosines, near.calibration)
+def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
+    """The hits with scores by words and meaning; `near` is how near a chunk is in meaning."""
+    semantics = [near.get(hit.chunk, math.nan) for hit in hits]
+    fused = fusion.fuse([hit.keyword for hit in hits], semantics)
     return [
         replace(
             hit,
             score=min(max(round(score, 6), LEAST_SCORE), GREATEST_SCORE),
-            semantic=None if math.isnan(cosine) else round(semantic, 6),
+            semantic=None if math.isnan(semantic) else round(semantic, 6),
         )
-        for hit, cosine, score, semantic in zip(hits, cosines, fused.scores, fused.semantics, strict=True)
+        for hit, score, semantic in zip(hits, fused.scores, semantics, strict=True)
     ]
 
 

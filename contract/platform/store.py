@@ -30,9 +30,9 @@ OFF: Final[JsonObject] = {"name": None, "source": "none", "dimensions": 0, "stat
 
 
 class Store:
-    def __init__(self, database: Database, embedder: Embedder | None = None) -> None:
+    def __init__(self, database: Database, *embedders: Embedder) -> None:
         self._database = database
-        self._meaning = None if embedder is None else Meaning(database, embedder)
+        self._meaning = Meaning(database, embedders) if embedders else None
         self.changes = Changes(database)
         self.documents = Library(database)
         self.sessions = Sessions(database, self._meaning)
@@ -42,11 +42,19 @@ class Store:
         self.tidying = Tidying(database)
 
     @classmethod
-    def open(cls, data_dir: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> "Store":
+    def open(
+        cls,
+        data_dir: Path,
+        embedder: Embedder | None = None,
+        quota: Quota | None = None,
+        *,
+        sentences: Embedder | None = None,
+    ) -> "Store":
         """Open the brains kept in a directory, or begin there with one brain called Main.
 
-        Without an embedder, everything is found by words alone, and nothing gets a vector. A quota is that of each
-        brain.
+        Without an embedder, everything is found by words alone, and nothing gets a vector. `sentences` is a better one
+        that is too slow for a write: it makes its vectors later, and until then those of the other one serve. A quota
+        is that of each brain.
         Raises: StoreUnavailable.
         """
         # What was not closed may be damaged, and a damaged file looks sound until a bad page of it is read.
@@ -56,7 +64,8 @@ class Store:
         # No write waits for a service: its vectors are filled in later.
         at_once = None if isinstance(embedder, RemoteEmbedder) else embedder
         try:
-            store = cls(Database.open(data_dir, _complete, at_once, quota), embedder)
+            embedders = [one for one in (sentences, embedder) if one is not None]
+            store = cls(Database.open(data_dir, _complete, at_once, quota), *embedders)
             if store._meaning is not None:
                 with ExitStack() as failed:
                     failed.callback(store.close)

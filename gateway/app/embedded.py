@@ -15,12 +15,14 @@ from contract.platform.meaning import offline
 from contract.platform.meaning.embedder import Embedder
 from contract.platform.meaning.offline import OfflineEmbedder
 from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.models import ModelEndpoint
 from contract.platform.quota import Quota
 from contract.platform.refusal import Refused, invalid
 from contract.platform.store import Store, StoreUnavailable
 from gateway.app.database_file import DailyBackups
 from gateway.app.startup import CannotStart, listening_socket
+from gateway.config.brain_settings import SMALL
 from gateway.config.settings import Settings
 from gateway.ingest.child_reader import Reason, Unreadable, read_in_child
 from gateway.ingest.web_page import Fetch, Page, charset_of, read_text
@@ -37,6 +39,7 @@ class EmbeddedBrain:
         fetch: Fetch | None,
         embedder: Embedder | None = None,
         *,
+        sentences: Embedder | None = None,
         llm: ModelEndpoint | None = None,
         backups: tuple[Path, int] | None = None,
         read_only: bool = False,
@@ -44,7 +47,7 @@ class EmbeddedBrain:
     ) -> None:
         """`backups` is the directory for daily backups, and how many it keeps."""
         token = secrets.token_urlsafe(32)
-        self._store = open_store(data_dir, embedder, quota)
+        self._store = open_store(data_dir, embedder, quota, sentences=sentences)
         listening = listening_socket("127.0.0.1", 0)
         self._server = platform_server(self._store, token, fetch, llm, read_only=read_only)
         self._thread = threading.Thread(
@@ -72,6 +75,7 @@ def embedded_brain(settings: Settings, fetch: Fetch | None) -> EmbeddedBrain:
         settings.data_dir,
         fetch,
         embedder_of(settings),
+        sentences=sentences_of(settings),
         llm=language_model(settings),
         backups=None if settings.backup_dir is None else (settings.backup_dir, settings.backup_keep),
         read_only=settings.read_only,
@@ -94,14 +98,25 @@ def embedder_of(settings: Settings) -> Embedder | None:
     return RemoteEmbedder(ModelEndpoint(settings.embed_url, settings.embed_model, key))
 
 
-def open_store(data_dir: Path, embedder: Embedder | None = None, quota: Quota | None = None) -> Store:
+def sentences_of(settings: Settings) -> Embedder | None:
+    """The sentence model, unless a service takes its place or the settings leave it out."""
+    return SentenceEmbedder() if settings.embed_url is None and settings.embed_model != SMALL else None
+
+
+def open_store(
+    data_dir: Path,
+    embedder: Embedder | None = None,
+    quota: Quota | None = None,
+    *,
+    sentences: Embedder | None = None,
+) -> Store:
     """The store in a directory. Without an embedder it is not for searching.
 
     Raises:
         CannotStart: it cannot be made or written to; one sentence with its fix.
     """
     try:
-        return Store.open(data_dir, embedder, quota)
+        return Store.open(data_dir, embedder, quota, sentences=sentences)
     except StoreUnavailable as error:
         told = str(error)
         other = "" if "BRAINS_DATA_DIR" in told or "restore" in told else " Choose another with BRAINS_DATA_DIR."

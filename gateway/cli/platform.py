@@ -4,7 +4,7 @@ import structlog
 
 from gateway.app import log
 from gateway.app.database_file import DailyBackups
-from gateway.app.embedded import embedder_of, language_model, open_store, platform_server, quota_of
+from gateway.app.embedded import embedder_of, language_model, open_store, platform_server, quota_of, sentences_of
 from gateway.app.gateway import own_fetch
 from gateway.app.startup import listening_socket, say
 from gateway.app.stopping import run_until_stopped
@@ -20,7 +20,7 @@ def platform(settings: Settings, host: str, port: int, token: str | None) -> Non
     loopback = settings.model_copy(update={"host": host}).is_loopback
     if not loopback and token is None:
         raise BadSetting(f"--host {host} can be reached by others: give a --token, or listen on 127.0.0.1.")
-    store = open_store(settings.data_dir, embedder_of(settings), quota_of(settings))
+    store = open_store(settings.data_dir, embedder_of(settings), quota_of(settings), sentences=sentences_of(settings))
     listening = listening_socket(host, port)
     if log.is_text(settings.log_format):
         say(*welcome.platform(host, port, settings.data_dir, token is not None))

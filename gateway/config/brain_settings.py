@@ -11,6 +11,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gateway.config.kinds import HeaderWord, HomePath, ModelUrl, RootUrl, check_model
 from gateway.config.sources import PREFIX
 
+# The name that leaves the sentence model of the embedded brain out.
+SMALL = "small"
+
 
 def also(*aliases: str) -> Any:
     """The names agents already have in their environment, besides our own."""
@@ -56,10 +59,14 @@ class BrainSettings(BaseSettings):
     embed_url: ModelUrl | None = Field(
         None,
         description="A service with an OpenAI-compatible `/v1/embeddings` (Ollama, vLLM, TEI, OpenAI), by which the "
-        "embedded brain finds notes by their meaning. Unset: a small model that comes with the gateway.",
+        "embedded brain finds notes by their meaning. Unset: models that come with the gateway.",
     )
     embed_model: str | None = Field(
-        None, min_length=1, max_length=256, description="The model that the service at `BRAINS_EMBED_URL` is asked for."
+        None,
+        min_length=1,
+        max_length=256,
+        description="The model that the service at `BRAINS_EMBED_URL` is asked for. `small`, without a service: only "
+        "the smaller of the models that come with the gateway, which takes less memory and finds less.",
     )
     embed_key: HeaderWord | None = Field(None, description="Bearer token sent to the service at `BRAINS_EMBED_URL`.")
     llm_url: ModelUrl | None = Field(
@@ -95,7 +102,8 @@ class BrainSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _models_are_whole(self) -> Self:
-        check_model("BRAINS_EMBED", self.embed_url, self.embed_model, self.embed_key)
+        if self.embed_url is not None or self.embed_model != SMALL:
+            check_model("BRAINS_EMBED", self.embed_url, self.embed_model, self.embed_key)
         check_model("BRAINS_LLM", self.llm_url, self.llm_model, self.llm_key)
         return self
 

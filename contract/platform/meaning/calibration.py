@@ -44,10 +44,16 @@ PAIRS: Final[Sequence[tuple[str, str]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The usual cosine of texts that have nothing to do with each other, and of those that mean the same."""
+    """The usual cosine of texts that have nothing to do with each other, and of those that mean the same.
+
+    On the way from the one (0) to the other (1), one may be half sure at `half_way` that two texts are about the same.
+    How sure one may be rises the faster around it, the smaller `slope` is.
+    """
 
     unrelated: float
     related: float
+    half_way: float = 1.0
+    slope: float = 0.45
 
 
 def measured(embedder: Embedder) -> Calibration:

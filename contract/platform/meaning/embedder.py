@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     Vectors: TypeAlias = NDArray[np.float32]
 
 
+class EmbeddingFailed(Exception):
+    """Why there are no vectors, in a few words without content, address or key."""
+
+    def __init__(self, reason: str, *, retry_after: float | None = None, too_much: bool = False) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+        self.too_much = too_much
+        """Whether the service might accept fewer or shorter texts."""
+
+
 class Embedder(Protocol):
     """Texts that mean the same get vectors that point the same way."""
 

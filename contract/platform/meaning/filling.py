@@ -3,21 +3,28 @@
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from contract.platform.database import Database
 from contract.platform.meaning import vectors
 from contract.platform.meaning.calibration import measured
-from contract.platform.meaning.embedder import Embedder
-from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.embedder import Embedder, EmbeddingFailed
+from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.meaning.vectors import Model, Unembedded
 
 log = logging.getLogger(__name__)
 
 # What services take at once at the least; more would save nothing here.
 AT_ONCE: Final = 32
+# The sentence model takes up to a twentieth of a second for a text, and gains nothing by having several at once.
+SENTENCES_AT_ONCE: Final = 4
 # The share of the time in which filling works. The rest is for calls that wait for an answer.
 BUSY_SHARE: Final = 0.5
+# A process that answers a call and ends needs no sentence model, and one that has just begun has other things to do.
+PATIENCE_SECONDS: Final = 0.5
 FORGOTTEN_AT_ONCE: Final = 500
 # A process says this often that it uses its model, and the vectors of one that nobody used for so long are removed.
 USED_SECONDS, UNUSED_SECONDS = 600.0, 3600.0
@@ -27,14 +34,41 @@ SHORTEST_CUT: Final = 250
 BEYOND: Final = 2**62
 
 
+@dataclass(slots=True)
+class Passed:
+    """The chunks of a brain between these numbers were gone through, from the newest to the oldest."""
+
+    oldest: int = BEYOND
+    newest: int = BEYOND
+    looks_back: bool = False
+    """Whether the last look was for older ones, and not for what was written since."""
+
+    def look(self) -> tuple[int, int]:
+        """The numbers to look between, the other way round each time: new notes are searched for first, but many
+        writes must not keep the older ones waiting for ever."""
+        self.looks_back = not self.looks_back
+        return (-1, self.oldest) if self.looks_back else (self.newest, BEYOND)
+
+    def note(self, chunks: Sequence[int]) -> None:
+        """What was found, in the order in which it was looked for."""
+        if self.looks_back:
+            self.newest = chunks[0] if self.newest == BEYOND else self.newest
+            self.oldest = chunks[-1]
+        else:
+            self.newest = chunks[-1]
+
+
 class Filler:
     """One thread, which starts with the first chunk without a vector."""
 
-    def __init__(self, database: Database, embedder: Embedder) -> None:
-        self._database, self._embedder = database, embedder
+    def __init__(self, database: Database, embedder: Embedder, in_use: Callable[[], Sequence[Model]]) -> None:
+        """`in_use` are all models of this process."""
+        self._database, self._embedder, self._in_use = database, embedder, in_use
         self._needed, self._stopping = threading.Event(), threading.Event()
         self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
+        is_slow = isinstance(embedder, SentenceEmbedder)
+        self._at_once, self._patience = (SENTENCES_AT_ONCE, PATIENCE_SECONDS) if is_slow else (AT_ONCE, 0.0)
         # Chunks that the service refuses, by what they say: tried again by the next process.
         self._refused: set[Unembedded] = set()
         self._is_known = False
@@ -67,6 +101,7 @@ class Filler:
         return Model(self._embedder.name, self._embedder.dimensions)
 
     def _run(self) -> None:
+        self._stopping.wait(self._patience)
         while not self._stopping.is_set():
             self._needed.clear()
             try:
@@ -82,7 +117,8 @@ class Filler:
                 log.exception("filling in vectors failed")
                 self._pause(type(failure).__name__)
                 continue
-            self._needed.wait(USED_SECONDS)
+            if not self._needed.wait(USED_SECONDS) and isinstance(self._embedder, SentenceEmbedder):
+                self._embedder.rest()
 
     def _pause(self, reason: str) -> None:
         if reason != self.error:
@@ -93,29 +129,33 @@ class Filler:
         self._stopping.wait(max(seconds, 0.1))
 
     def _fill(self) -> bool:
-        """Go through all brains once. Returns whether there was anything to do.
+        """Go through all brains once, by turns. Returns whether there was anything to do.
 
         Raises: EmbeddingFailed.
         """
-        self._get_to_know()
+        passed = {brain: Passed() for brain in self._incomplete()}
+        if isinstance(self._embedder, RemoteEmbedder) or (passed and isinstance(self._embedder, SentenceEmbedder)):
+            self._get_to_know()
         found = False
-        for brain in self._incomplete():
-            before = BEYOND
-            while not self._stopping.is_set():
+        while passed and not self._stopping.is_set():
+            for brain in [*passed]:
                 began = time.monotonic()
-                some = self._read(brain, before)
+                some = self._next(brain, passed[brain])
                 if not some:
-                    break
-                before = some[-1].chunk
+                    del passed[brain]
+                    continue
                 wanted = [item for item in some if item not in self._refused]
                 found |= bool(wanted)
                 self._embed(wanted)
                 self._stopping.wait((time.monotonic() - began) * (1 - BUSY_SHARE) / BUSY_SHARE)
+            if self._needed.is_set():
+                self._needed.clear()
+                passed = {brain: Passed() for brain in self._incomplete()} | passed
         return found and not self._stopping.is_set()
 
     def _get_to_know(self) -> None:
-        """Of a service, how long its vectors are and what its cosines mean: it may serve another model by now."""
-        if self._is_known or not isinstance(self._embedder, RemoteEmbedder):
+        """How long the vectors of a model are and what its cosines mean: a service may serve another one by now."""
+        if self._is_known:
             return
         calibration = measured(self._embedder)
         with self._database.writing(announced=False) as connection:
@@ -126,13 +166,20 @@ class Filler:
         with self._database.reading() as connection:
             return vectors.incomplete(connection, vectors.number_of(connection, self.model))
 
-    def _read(self, brain: int, before: int) -> list[Unembedded]:
+    def _next(self, brain: int, passed: Passed) -> list[Unembedded]:
+        """Some chunks without a vector, by turns of what was written meanwhile and the newest that are left."""
         with self._database.reading() as connection:
             model = vectors.number_of(connection, self.model)
             # When nothing is missing any more, the rest need not be looked through.
             if vectors.coverage(connection, model, brain).missing == 0:
                 return []
-            return vectors.unembedded(connection, brain, model, before, AT_ONCE)
+            for _ in range(2):
+                between = passed.look()
+                some = vectors.unembedded(connection, brain, model, between, self._at_once, newest=passed.looks_back)
+                if some:
+                    passed.note([item.chunk for item in some])
+                    return some
+            return []
 
     def _embed(self, some: list[Unembedded]) -> None:
         """Raises: EmbeddingFailed."""
@@ -172,19 +219,19 @@ class Filler:
             return
         with self._database.writing(announced=False) as connection:
             model = vectors.register(connection, self.model)
+            vectors.use(connection, model)
             kept = vectors.still_there(connection, some)
             pairs = [(item.chunk, row) for item, row in zip(some, rows, strict=True) if item.chunk in kept]
             vectors.add(connection, some[0].brain, model, pairs)
 
     def _remove_unused(self) -> None:
         """Note that the model is in use, and remove vectors of models that are not."""
-        moment = time.time()
         with self._database.writing(announced=False) as connection:
             model = vectors.number_of(connection, self.model)
             if model is None or vectors.coverage(connection, model).missing > self.refused:
                 return
-            connection.execute("UPDATE models SET used_at = ? WHERE n = ?", (int(moment), model))
-            unused = vectors.unused(connection, model, moment - UNUSED_SECONDS)
+            vectors.use(connection, model)
+            unused = vectors.unused(connection, self._in_use(), time.time() - UNUSED_SECONDS)
         for other in unused:
             while not self._stopping.is_set():
                 with self._database.writing(announced=False) as connection:

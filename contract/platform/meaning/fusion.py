@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 KEYWORD_POWER: Final = 1.5
 # The highest score by meaning alone, so that a text with the very words of the query stays in front.
 SEMANTIC_SHARE: Final = 0.35
-# On the way from unrelated texts (0) to related ones (1): where `semantic` is one half, and how slowly it rises there.
-HALF_WAY: Final = 1.0
-SLOPE: Final = 0.45
 # A text without any word of the query is a hit unless it is further away than texts that have nothing to do with each
 # other usually are: the note that is meant may be no nearer, and a low score tells what the rest is worth.
 LEAST_SEMANTIC: Final = 0.05
@@ -35,18 +32,17 @@ class Fused(NamedTuple):
 
     order: list[int]
     scores: list[float]
-    semantics: list[float]
 
 
-def fuse(keywords: Sequence[float], cosines: Sequence[float], calibration: Calibration) -> Fused:
-    """Keyword scores from 0 to 1, and cosines (NaN for a text without a vector). Equals stay in the order given."""
+def fuse(keywords: Sequence[float], semantics: Sequence[float]) -> Fused:
+    """Scores from 0 to 1 by words and by meaning (NaN for a text without a vector). Equals stay in the order given."""
     import numpy as np
 
-    near = semantic(cosines, calibration)
+    near = np.nan_to_num(np.asarray(semantics, dtype=np.float64), nan=0.0)
     words = np.clip(np.asarray(keywords, dtype=np.float64), 0.0, 1.0) ** KEYWORD_POWER
     scores = 1 - (1 - words) * (1 - SEMANTIC_SHARE * near)
     order = np.argsort(-scores, kind="stable")
-    return Fused(order.tolist(), scores.tolist(), near.tolist())
+    return Fused(order.tolist(), scores.tolist())
 
 
 def semantic(cosines: Sequence[float], calibration: Calibration) -> "Numbers":
@@ -59,11 +55,11 @@ def semantic(cosines: Sequence[float], calibration: Calibration) -> "Numbers":
         return np.zeros(len(cosines))
     places = (np.asarray(cosines, dtype=np.float64) - calibration.unrelated) / way
     # Further out the exponential would overflow, and the result is 0 or 1 anyway.
-    steps = np.clip((places - HALF_WAY) / SLOPE, -50.0, 50.0)
-    return np.nan_to_num(1 / (1 + np.exp(-steps)), nan=0.0)
+    steps = np.clip((places - calibration.half_way) / calibration.slope, -50.0, 50.0)
+    return 1 / (1 + np.exp(-steps))
 
 
 def cosine_of(semantic: float, calibration: Calibration) -> float:
     """The cosine that has this value for this model."""
-    place = HALF_WAY + SLOPE * math.log(semantic / (1 - semantic))
+    place = calibration.half_way + calibration.slope * math.log(semantic / (1 - semantic))
     return calibration.unrelated + place * (calibration.related - calibration.unrelated)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
+from contract.platform.meaning.embedder import EmbeddingFailed
 from contract.platform.models import ModelEndpoint
 
 if TYPE_CHECKING:
@@ -27,16 +28,6 @@ LONGEST_RETRY_AFTER: Final = 600.0
 QUERIES_KEPT: Final = 256
 # Texts that are too long, or too many at once.
 TOO_MUCH: Final = (400, 413, 422)
-
-
-class EmbeddingFailed(Exception):
-    """Why there are no vectors, in a few words without content, address or key."""
-
-    def __init__(self, reason: str, *, retry_after: float | None = None, too_much: bool = False) -> None:
-        super().__init__(reason)
-        self.retry_after = retry_after
-        self.too_much = too_much
-        """Whether the service might accept fewer or shorter texts."""
 
 
 class RemoteEmbedder:

@@ -1,18 +1,19 @@
-"""Search by meaning for the store: turns a query into a vector, finds chunks near it, and reports progress."""
+"""Search by meaning for the store: turns a query into vectors, finds chunks near it, and reports progress."""
 
 import logging
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from contract.platform.database import Database
 from contract.platform.meaning import fusion, vectors
 from contract.platform.meaning.calibration import Calibration, measured
-from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.embedder import Embedder, EmbeddingFailed
 from contract.platform.meaning.filling import USED_SECONDS, Filler
-from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder
+from contract.platform.meaning.remote import RemoteEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.meaning.vectors import Model
 from contract.platform.query import Filters
 from contract.platform.wire import JsonObject
@@ -28,131 +29,211 @@ ENOUGH: Final = 0.9
 # A service whose model hardly tells related texts from others is taken at its word, as if it were like most.
 LEAST_DIFFERENCE: Final = 0.05
 USUAL: Final = Calibration(unrelated=0.0, related=0.3)
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Chunks with their cosines, and the calibration of the model."""
-
-    cosines: Mapping[int, float]
-    calibration: Calibration
+# The sentence model tells related texts from others better than most (chosen with `bench/meaning`).
+SENTENCE_HALF_WAY, SENTENCE_SLOPE = 0.85, 0.35
 
 
 class Meaning:
-    def __init__(self, database: Database, embedder: Embedder) -> None:
-        self._database, self._embedder = database, embedder
-        self._filler = Filler(database, embedder)
+    def __init__(self, database: Database, embedders: Sequence[Embedder]) -> None:
+        """The best embedder comes first. One that is not the database's own makes its vectors after the writes."""
+        self._database = database
         self._matrices: Matrices | None = None
-        self._own: Calibration | None = None
         self._used = -USED_SECONDS
+        self._levels = [Level(self, database, embedder) for embedder in embedders]
+
+    @property
+    def matrices(self) -> "Matrices":
+        """The vectors in memory, of all embedders."""
+        from contract.platform.meaning.matrix import Matrices
+
+        self._matrices = self._matrices or Matrices(self._database.reading)
+        return self._matrices
+
+    def models(self) -> list[Model]:
+        return [level.filler.model for level in self._levels]
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""
-        if isinstance(self._embedder, RemoteEmbedder):
-            self._database.written = self._filler.nudge
-            self._filler.nudge()
-        elif self._coverage().missing:
-            self._filler.nudge()
+        self._database.written = self._nudge_later
+        for level in self._levels:
+            if level.remote is not None or level.coverage().missing:
+                level.filler.nudge()
+
+    def _nudge_later(self) -> None:
+        for level in self._levels:
+            if level.embedder is not self._database.embedder:
+                level.filler.nudge()
 
     def close(self) -> None:
-        self._filler.close()
+        for level in self._levels:
+            level.filler.close()
         if self._matrices is not None:
             self._matrices.close()
-        if isinstance(self._embedder, RemoteEmbedder):
-            self._embedder.close()
+        for level in self._levels:
+            if level.remote is not None:
+                level.remote.close()
 
-    def seek(self, text: str) -> "Sought | None":
-        """A query that can be compared with chunks; None if only words can be, for the time being."""
+    def seek(self, text: str) -> "Sought":
+        """A query that can be compared with chunks."""
         if time.monotonic() - self._used > USED_SECONDS:
             self._used = time.monotonic()
-            self._filler.nudge()
+            for level in self._levels:
+                level.filler.nudge()
+        sought = Sought(text, self._levels)
+        for level in self._levels:
+            if level.remote is not None:
+                # Before a transaction begins, because a service may take its time.
+                sought.vector(level)
+        return sought
+
+    def status(self) -> JsonObject:
+        """Which model embeds, how far it is, and whether it works; and which one serves meanwhile."""
+        best, *others = (level.status() for level in self._levels)
+        return {**best, "meanwhile": others[0]} if others else best
+
+
+class Level:
+    """One model, and what it has made."""
+
+    def __init__(self, meaning: Meaning, database: Database, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.remote = embedder if isinstance(embedder, RemoteEmbedder) else None
+        self.filler = Filler(database, embedder, meaning.models)
+        self._meaning, self._database = meaning, database
+        self._own: Calibration | None = None
+
+    def vector(self, text: str) -> "Vectors | None":
+        """The vector of a query; None if the model fails."""
         try:
-            vector = self._vector(text)
+            if self.remote is not None:
+                return self.remote.embed_query(text)
+            vector: Vectors = self.embedder.embed([text])[0]
         except EmbeddingFailed:
             return None
         except Exception:  # with any failure of the model, words find notes all the same
             log.exception("a query could not be embedded")
             return None
-        return Sought(self, vector)
-
-    def _vector(self, text: str) -> "Vectors":
-        if isinstance(self._embedder, RemoteEmbedder):
-            return self._embedder.embed_query(text)
-        # Of a service's model, the file knows it.
-        self._own = self._own or measured(self._embedder)
-        vector: Vectors = self._embedder.embed([text])[0]
         return vector
 
-    def compare(self, connection: sqlite3.Connection, brain: int, vector: "Vectors") -> "Comparison | None":
-        """A query with all chunks of a brain that it can be compared with; None without vectors."""
-        from contract.platform.meaning.matrix import Matrices
+    def view(self, connection: sqlite3.Connection, brain: int, number: int, live: int) -> "View | None":
+        """The vectors of a brain; None while many are read in the background."""
+        return self._meaning.matrices.view(connection, (brain, number), self.embedder.dimensions, live)
 
-        known = vectors.known(connection, Model(self._embedder.name, len(vector)))
+    def made(self, connection: sqlite3.Connection, brain: int) -> tuple[vectors.Known | None, vectors.Coverage]:
+        """The model as the file knows it, and how many chunks of a brain have a vector of it."""
+        known = vectors.known(connection, self.filler.model)
         covered = vectors.coverage(connection, known.number if known else None, brain)
-        if covered.missing > self._filler.refused:
-            self._filler.nudge()
-        if known is None or not covered.embedded or covered.embedded < ENOUGH * covered.chunks:
-            return None
-        self._matrices = self._matrices or Matrices(self._database.reading)
-        view = self._matrices.view(connection, (brain, known.number), len(vector), covered.embedded)
-        return None if view is None else Comparison(view, vector, known.number, self._calibration(known))
+        if covered.missing > self.filler.refused:
+            self.filler.nudge()
+        return known, covered
 
-    def _calibration(self, known: vectors.Known) -> Calibration:
-        found = self._own or known.calibration
-        return found if found is not None and found.related - found.unrelated >= LEAST_DIFFERENCE else USUAL
+    def calibration(self, known: vectors.Known) -> Calibration:
+        if known.calibration is None and self.remote is None:
+            self._own = self._own or measured(self.embedder)
+        found = known.calibration or self._own
+        if found is None or found.related - found.unrelated < LEAST_DIFFERENCE:
+            return USUAL
+        if isinstance(self.embedder, SentenceEmbedder):
+            return replace(found, half_way=SENTENCE_HALF_WAY, slope=SENTENCE_SLOPE)
+        return found
 
     def status(self) -> JsonObject:
-        """Which model embeds, how far it is, and whether it works."""
-        covered = self._coverage()
-        remote = self._embedder if isinstance(self._embedder, RemoteEmbedder) else None
-        error = self._filler.error or (remote and remote.error)
-        is_unknown = not self._embedder.dimensions
+        covered = self.coverage()
+        error = self.filler.error or (self.remote and self.remote.error)
+        is_unknown = not self.embedder.dimensions
         told: JsonObject = {
-            "name": self._embedder.name,
-            "source": "endpoint" if remote else "offline",
-            "dimensions": self._embedder.dimensions,
+            "name": self.embedder.name,
+            "source": "endpoint" if self.remote else "offline",
+            "dimensions": self.embedder.dimensions,
             "state": "failing" if error else "building" if covered.missing or is_unknown else "ready",
             "embedded": covered.embedded,
             "chunks": covered.chunks,
         }
         return {**told, "error": error} if error else told
 
-    def _coverage(self) -> vectors.Coverage:
+    def coverage(self) -> vectors.Coverage:
         with self._database.reading() as connection:
-            model = Model(self._embedder.name, self._embedder.dimensions)
-            return vectors.coverage(connection, vectors.number_of(connection, model))
+            return vectors.coverage(connection, vectors.number_of(connection, self.filler.model))
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A query, made a vector before a transaction began: a service may take its time."""
+    """A query, made a vector by each model that needs it, once."""
 
-    meaning: Meaning
-    vector: "Vectors"
+    text: str
+    levels: Sequence[Level]
+    _vectors: "dict[Level, Vectors | None]" = field(default_factory=dict)
+
+    def vector(self, level: Level) -> "Vectors | None":
+        if level not in self._vectors:
+            self._vectors[level] = level.vector(self.text)
+        return self._vectors[level]
 
     def compare(self, connection: sqlite3.Connection, brain: int) -> "Comparison | None":
-        return self.meaning.compare(connection, brain, self.vector)
+        """None if too few chunks have a vector, or no model works: then only words can be compared."""
+        parts: list[Part] = []
+        is_enough = False
+        for level in self.levels:
+            known, covered = level.made(connection, brain)
+            if known is None or not covered.embedded or (vector := self.vector(level)) is None:
+                continue
+            view = level.view(connection, brain, known.number, covered.embedded)
+            if view is not None:
+                parts.append(Part(view, vector, known.number, level.calibration(known)))
+                is_enough |= covered.embedded >= ENOUGH * covered.chunks
+            if not covered.missing:
+                # The other models, which are not as good, have nothing to add.
+                break
+        return Comparison(parts) if is_enough else None
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """A query, and the vectors of a brain."""
+class Part:
+    """A query, and the vectors of a brain by one model."""
 
     view: "View"
     vector: "Vectors"
     model: int
     calibration: Calibration
 
-    def near(self, connection: sqlite3.Connection, chunks: Sequence[int], wanted: int, filters: Filters) -> Near:
-        """These chunks, and those that are nearest and meet the filters."""
+    def nearest(self, connection: sqlite3.Connection, wanted: int, filters: Filters) -> dict[int, float]:
+        """How near the nearest chunks are that meet the filters."""
         from contract.platform.meaning import nearest
 
-        found: dict[int, float] = {}
-        if self.vector.any():
-            least, related = (
-                fusion.cosine_of(worth, self.calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED)
-            )
-            found = nearest.nearest(connection, self.view, self.vector, wanted, least, related, filters)
-            others = [n for n in chunks if n not in found]
-            found |= nearest.cosines_of(connection, self.view, self.vector, self.model, others)
-        return Near(found, self.calibration)
+        if not self.vector.any():
+            return {}
+        least, related = (
+            fusion.cosine_of(worth, self.calibration) for worth in (fusion.LEAST_SEMANTIC, fusion.RELATED)
+        )
+        return self._semantic(nearest.nearest(connection, self.view, self.vector, wanted, least, related, filters))
+
+    def nearness(self, connection: sqlite3.Connection, chunks: Sequence[int]) -> dict[int, float]:
+        """How near these chunks are, as far as they have a vector."""
+        from contract.platform.meaning import nearest
+
+        if not self.vector.any():
+            return {}
+        return self._semantic(nearest.cosines_of(connection, self.view, self.vector, self.model, chunks))
+
+    def _semantic(self, cosines: dict[int, float]) -> dict[int, float]:
+        near: list[float] = fusion.semantic(list(cosines.values()), self.calibration).tolist()
+        return dict(zip(cosines, near, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A query, and the vectors of a brain, those of the best model first."""
+
+    parts: Sequence[Part]
+
+    def near(
+        self, connection: sqlite3.Connection, chunks: Sequence[int], wanted: int, filters: Filters
+    ) -> dict[int, float]:
+        """How near these chunks are, and those that are nearest and meet the filters, each by the best model it has."""
+        nearest = [part.nearest(connection, wanted, filters) for part in self.parts]
+        candidates = list(dict.fromkeys([*(chunk for found in nearest for chunk in found), *chunks]))
+        near: dict[int, float] = {}
+        for part, found in zip(self.parts, nearest, strict=True):
+            left = [chunk for chunk in candidates if chunk not in near and chunk not in found]
+            near = found | part.nearness(connection, left) | near
+        return {chunk: near[chunk] for chunk in candidates if chunk in near}

@@ -191,17 +191,18 @@ def incomplete(connection: sqlite3.Connection, model: int | None) -> list[int]:
 
 
 def unembedded(
-    connection: sqlite3.Connection, brain: int, model: int | None, before: int, limit: int
+    connection: sqlite3.Connection, brain: int, model: int | None, between: tuple[int, int], limit: int, *, newest: bool
 ) -> list[Unembedded]:
-    """The newest chunks below a number that have no vector, because new notes are searched for first."""
+    """The newest or oldest chunks between these numbers that have no vector."""
     rows = connection.execute(
         f"""
         SELECT c.n, w.title, w.text FROM chunks AS c CROSS JOIN documents AS d ON d.n = c.document
         CROSS JOIN words_{brain:d} AS w ON w.rowid = c.n
-        WHERE c.n < ? AND d.brain = ? AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.chunk = c.n AND v.model = ?)
-        ORDER BY c.n DESC LIMIT ?
+        WHERE c.n > ? AND c.n < ? AND d.brain = ?
+        AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.chunk = c.n AND v.model = ?)
+        ORDER BY c.n {"DESC" if newest else "ASC"} LIMIT ?
         """,
-        (before, brain, model, limit),
+        (*between, brain, model, limit),
     )
     return [Unembedded(brain, row["n"], text_of(row["title"], row["text"])) for row in rows]
 
@@ -222,10 +223,16 @@ def still_there(connection: sqlite3.Connection, wanted: Iterable[Unembedded]) ->
     return kept
 
 
-def unused(connection: sqlite3.Connection, model: int, since: float) -> list[int]:
+def use(connection: sqlite3.Connection, model: int) -> None:
+    """Note that a model is in use."""
+    connection.execute("UPDATE models SET used_at = ? WHERE n = ?", (int(time.time()), model))
+
+
+def unused(connection: sqlite3.Connection, kept: Iterable[Model], since: float) -> list[int]:
     """Other models, whose vectors nobody has asked for in a while."""
-    rows = connection.execute("SELECT n FROM models WHERE n != ? AND used_at < ?", (model, since))
-    return [row["n"] for row in rows]
+    numbers = {number_of(connection, model) for model in kept}
+    rows = connection.execute("SELECT n FROM models WHERE used_at < ?", (since,))
+    return [row["n"] for row in rows if row["n"] not in numbers]
 
 
 def forget(connection: sqlite3.Connection, model: int, limit: int) -> bool:

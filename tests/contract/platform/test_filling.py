@@ -231,7 +231,8 @@ def test_closing_ends_filling_at_once(data_dir: Path) -> None:
     store = Store.open(data_dir, embedder)
     store.close()
     assert store._meaning is not None
-    thread = store._meaning._filler._thread
+    (level,) = store._meaning._levels
+    thread = level.filler._thread
     assert thread is not None
     thread.join(5)
     assert not thread.is_alive()

@@ -338,7 +338,7 @@ def test_a_reader_of_an_earlier_moment_is_not_confused_by_a_newer_matrix(store: 
         comparison = sought.compare(connection, brain.n)
         assert comparison is not None
         near = comparison.near(connection, [chunk], 5, ("", []))
-        assert max(near.cosines.values(), default=0.0) < 0.1
+        assert max(near.values(), default=0.0) < 0.1
 
 
 class Broken(ConceptEmbedder):

@@ -12,7 +12,8 @@ import pytest
 
 from contract.platform.meaning import filling, remote
 from contract.platform.meaning.calibration import PAIRS, measured
-from contract.platform.meaning.remote import EmbeddingFailed, RemoteEmbedder, read_vectors
+from contract.platform.meaning.embedder import EmbeddingFailed
+from contract.platform.meaning.remote import RemoteEmbedder, read_vectors
 from contract.platform.models import ModelEndpoint
 from contract.platform.store import Store
 from tests.contract.platform.test_filling import is_ready, wait_for
