@@ -38,8 +38,8 @@ def opened(directory: Path, method: str) -> Store:
 
 
 def _wait_for_vectors(store: Store) -> None:
-    """Some are made in the background."""
-    while store.embedding()["state"] == "building":
+    """Some are made in the background. A tree of before has none."""
+    while hasattr(store, "embedding") and store.embedding()["state"] == "building":
         time.sleep(0.05)
 
 

@@ -38,7 +38,9 @@ def problems_of_models(models: JsonObject) -> list[JsonObject]:
     embedding, language = models.get("embedding", {}), models.get("language", {})
     problems = []
     if embedding.get("state") == "failing":
-        said = f"The embedding model {embedding['name']} {embedding['error']}; notes are found by their words alone."
+        beside = embedding.get("meanwhile", {}).get("state") in ("ready", "building")
+        found = "by their words and by a smaller model" if beside else "by their words alone"
+        said = f"The embedding model {embedding['name']} {embedding['error']}; notes are found {found}."
         remedy = "Check BRAINS_EMBED_URL, BRAINS_EMBED_MODEL and BRAINS_EMBED_KEY."
         problems.append((said, remedy * (embedding["source"] == "endpoint")))
     if language.get("state") == "failing":
@@ -74,4 +76,6 @@ def _embedding(model: JsonObject) -> str:
     source = "offline" if model["source"] == "offline" else "by BRAINS_EMBED_URL"
     done = f"{model['embedded']:,} of {model['chunks']:,} chunks"
     state = {"failing": ", failing", "building": ", more to come"}.get(model["state"], "")
-    return f"{model['name']}, {source}, {done}{state}"
+    meanwhile = model.get("meanwhile", {}) if state else {}
+    until_then = f"; until then {_embedding(meanwhile)}" if meanwhile else ""
+    return f"{model['name']}, {source}, {done}{state}{until_then}"

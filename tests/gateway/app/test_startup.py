@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from contract.platform.meaning.offline import OfflineEmbedder
-from gateway.app.embedded import embedder_of
+from contract.platform.meaning.sentence import SentenceEmbedder
+from gateway.app.embedded import embedder_of, sentences_of
 from gateway.app.gateway import deadlines_of
 from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
 from gateway.config.settings import load
@@ -112,8 +113,8 @@ def test_what_a_start_imports_leaves_everything_else_as_it_was() -> None:
 def test_starting_the_embedded_brain_loads_no_model() -> None:
     program = (
         "import sys; from pathlib import Path; from tempfile import mkdtemp\n"
-        "from gateway.app.embedded import EmbeddedBrain, embedder_of; from gateway.config.settings import load\n"
-        "EmbeddedBrain(Path(mkdtemp()), None, embedder_of(load())).stop()\n"
+        "from gateway.app.embedded import embedded_brain; from gateway.config.settings import load\n"
+        "embedded_brain(load(data_dir=Path(mkdtemp())), None).stop()\n"
         "print({'numpy', 'tokenizers'} & {*sys.modules})"
     )
     run = subprocess.run(
@@ -137,3 +138,9 @@ def test_the_embedded_brain_has_longer_to_start_than_a_platform_has_to_answer(tm
     machines; then `doctor` said that the platform had not answered in time."""
     of_platform = deadlines_of(load(data_dir=tmp_path, upstream_url="http://127.0.0.1:1")).probe
     assert deadlines_of(load(data_dir=tmp_path, read_seconds=42.0)).probe == 42.0 > of_platform
+
+
+def test_the_sentence_model_comes_with_the_gateway_and_can_be_left_out_or_replaced() -> None:
+    assert isinstance(sentences_of(load()), SentenceEmbedder)
+    assert sentences_of(load(embed_model="small")) is None
+    assert sentences_of(load(embed_url="http://127.0.0.1:9", embed_model="vectors")) is None

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 
 from contract.platform.meaning import offline
 from gateway.app.capabilities import URI
+from gateway.app.diagnosis import facts
 from gateway.cli.main import main
 from gateway.cli.prepare import prepare
 from gateway.config.settings import load
@@ -319,14 +320,33 @@ async def test_the_resource_says_what_is_wrong_instead_of_failing(tmp_path: Path
 @pytest.mark.needs_offline_model
 def test_the_model_that_embeds_is_told_with_how_far_it_is(tmp_path: Path) -> None:
     told = doctor(tmp_path)
-    assert "\nEmbedding  wordllama-minilm-256, offline, 0 of 0 chunks\n" in told.stdout
+    assert "\nEmbedding  all-MiniLM-L6-v2-int8, offline, 0 of 0 chunks\n" in told.stdout
     code, found = report(tmp_path)
     assert (code, found["models"]["embedding"]["state"]) == (0, "ready")
+    assert found["models"]["embedding"]["meanwhile"]["name"] == "wordllama-minilm-256"
+
+
+@pytest.mark.needs_offline_model
+def test_the_small_model_alone_is_told(tmp_path: Path) -> None:
+    told = doctor(tmp_path, BRAINS_EMBED_MODEL="small")
+    assert "\nEmbedding  wordllama-minilm-256, offline, 0 of 0 chunks\n" in told.stdout
+
+
+def test_a_model_that_has_notes_to_read_is_told_with_the_one_that_serves_meanwhile() -> None:
+    meanwhile = {"name": "small", "source": "offline", "state": "ready", "embedded": 9, "chunks": 9}
+    model = {"name": "large", "source": "offline", "state": "building", "embedded": 4, "chunks": 9}
+    said = dict(
+        facts({"dialect": "", "brain": None, "models": {"embedding": {**model, "meanwhile": meanwhile}}}, "", "", "")
+    )
+    expected = "large, offline, 4 of 9 chunks, more to come; until then small, offline, 9 of 9 chunks"
+    assert said["Embedding"] == expected
 
 
 def test_where_there_is_no_small_model_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "PACKAGE", "no-such-package")
     told = doctor(tmp_path)
+    assert "\nEmbedding  all-MiniLM-L6-v2-int8, offline, 0 of 0 chunks\n" in told.stdout
+    told = doctor(tmp_path, BRAINS_EMBED_MODEL="small")
     assert "\nEmbedding  off: notes are found by their words alone\n" in told.stdout
     assert told.returncode == 0
 
@@ -360,7 +380,9 @@ async def test_readiness_tells_of_the_model_once_the_embedded_brain_runs(tmp_pat
             ready = await http.get("/readyz")
     assert ready.status_code == 200
     embedding = ready.json()["models"]["embedding"]
-    assert (embedding["state"], embedding["embedded"], embedding["chunks"]) == ("ready", 1, 1)
+    assert (embedding["state"] in ("building", "ready"), embedding["chunks"]) == (True, 1)
+    meanwhile = embedding["meanwhile"]
+    assert (meanwhile["state"], meanwhile["embedded"], meanwhile["chunks"]) == ("ready", 1, 1)
 
 
 def test_without_a_language_model_that_is_said(tmp_path: Path) -> None:

@@ -380,7 +380,7 @@ def test_a_url_no_request_could_be_built_on_is_refused_at_start(monkeypatch: pyt
             f"BRAINS_LLM_KEY {WORD_RULE}",
         ),
         (
-            {"BRAINS_EMBED_MODEL": "small"},
+            {"BRAINS_EMBED_MODEL": "nomic-embed-text"},
             "BRAINS_EMBED_MODEL is set but BRAINS_EMBED_URL is not: set the address of the model too, or unset "
             "BRAINS_EMBED_MODEL.",
         ),
