@@ -5,6 +5,7 @@ here, without pip's cache. So its figures say more about the machine than about 
 """
 
 import argparse
+import json
 import re
 import resource
 import subprocess
@@ -26,6 +27,7 @@ Seconds: TypeAlias = tuple[float, float]
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
 _LINE: Final = re.compile(rf'    "(?:{"|".join(PACKAGES)})\b.*\n')
 _NOTES: Final = 100
+_LONGEST_WAIT: Final = 120
 _NOTE: Final = b"# Tyres\n\nThe garage changes the tyres of the car on Thursday at nine."
 
 
@@ -79,6 +81,7 @@ def _first_calls(folder: Path, rounds: int) -> Iterator[list[str]]:
         with running(way[0], way, folder) as server:
             for n in range(_NOTES):
                 _write(server.url, n)
+            _wait_for_vectors(server.url)
     calls: dict[str, Callable[[str, int], None]] = {"write": _write, "search": _search}
     for what, call in calls.items():
         # The first turn is not counted, because it writes the bytecode that is missing.
@@ -91,6 +94,17 @@ def _first(way: list[str], folder: Path, call: Callable[[str, int], None], n: in
     with running(way[0], way, folder) as server:
         call(server.url, _NOTES + n)
         return time.perf_counter() - began, server.cpu_seconds()
+
+
+def _wait_for_vectors(url: str) -> None:
+    ends = time.monotonic() + _LONGEST_WAIT
+    while True:
+        with urllib.request.urlopen(f"{url}/v1/models") as answer:
+            if json.load(answer)["embedding"]["state"] in ("ready", "off"):
+                return
+        if time.monotonic() > ends:
+            raise Unmeasured(f"After {_LONGEST_WAIT} s, not all notes have a vector.")
+        time.sleep(0.1)
 
 
 def _write(url: str, n: int) -> None:

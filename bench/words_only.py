@@ -1,12 +1,13 @@
 """Serves the embedded brain as a platform without a model, to measure writes without vectors.
 
-With `--vectors` it has the small model, to compare.
+With `--vectors` it has the models that come with the gateway, to compare.
 """
 
 import argparse
 from pathlib import Path
 
 from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.store import Store
 from gateway.app.embedded import platform_server
 from gateway.app.startup import listening_socket
@@ -18,7 +19,8 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--vectors", action="store_true")
     given = parser.parse_args()
-    store = Store.open(given.data_dir, OfflineEmbedder() if given.vectors else None)
+    models = (OfflineEmbedder(), SentenceEmbedder()) if given.vectors else (None, None)
+    store = Store.open(given.data_dir, models[0], sentences=models[1])
     try:
         run_until_stopped(platform_server(store, None, None), [listening_socket("127.0.0.1", given.port)])
     finally:

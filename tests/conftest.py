@@ -26,6 +26,8 @@ settings.register_profile(
 )
 settings.load_profile("tier")
 
+# Before anything imports numpy, whose threads would wait for each other without sleeping: as the platform sets it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Before anything imports FastMCP: its own logging would be set up at import.
 os.environ["FASTMCP_LOG_ENABLED"] = "false"
 os.environ["FASTMCP_CHECK_FOR_UPDATES"] = "off"

@@ -23,7 +23,8 @@ AT_ONCE: Final = 32
 SENTENCES_AT_ONCE: Final = 4
 # The share of the time in which filling works. The rest is for calls that wait for an answer.
 BUSY_SHARE: Final = 0.5
-# A process that answers a call and ends needs no sentence model, and one that has just begun has other things to do.
+# So long after a write or a start, the sentence model begins to read. A process that answers a call and ends needs no
+# sentence model, and one that has just begun, or is written to again and again, has other things to do.
 PATIENCE_SECONDS: Final = 0.5
 FORGOTTEN_AT_ONCE: Final = 500
 # A process says this often that it uses its model, and the vectors of one that nobody used for so long are removed.
@@ -101,8 +102,8 @@ class Filler:
         return Model(self._embedder.name, self._embedder.dimensions)
 
     def _run(self) -> None:
-        self._stopping.wait(self._patience)
         while not self._stopping.is_set():
+            self._stopping.wait(self._patience)
             self._needed.clear()
             try:
                 while self._fill():
