@@ -102,8 +102,7 @@ class Filler:
         return Model(self._embedder.name, self._embedder.dimensions)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._stopping.wait(self._patience)
+        while not self._stopping.wait(self._patience):
             self._needed.clear()
             try:
                 while self._fill():
@@ -118,7 +117,9 @@ class Filler:
                 log.exception("filling in vectors failed")
                 self._pause(type(failure).__name__)
                 continue
-            if not self._needed.wait(USED_SECONDS) and isinstance(self._embedder, SentenceEmbedder):
+            # Whoever closes sets both, and nobody sets the other one again if it was cleared since.
+            is_idle = not self._stopping.is_set() and not self._needed.wait(USED_SECONDS)
+            if is_idle and isinstance(self._embedder, SentenceEmbedder):
                 self._embedder.rest()
 
     def _pause(self, reason: str) -> None:

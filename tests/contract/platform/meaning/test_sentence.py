@@ -128,7 +128,7 @@ def test_without_a_sound_file_there_are_no_vectors_and_it_says_why(
 
 def test_files_that_are_damaged_are_not_read_by_every_search(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads = counted_loads(monkeypatch)
-    garbled(copied / "rows.npy")
+    garbled(copied / "rest.npy")
     embedder = SentenceEmbedder()
     for _ in range(3):
         with pytest.raises(EmbeddingFailed):
