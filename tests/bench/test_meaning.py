@@ -8,10 +8,14 @@ from bench.meaning.data import Part, collections
 from bench.meaning.measure import NO_ANSWER, Kinds, Way, measure
 from contract.platform import query
 from contract.platform.meaning.offline import OfflineEmbedder
+from contract.platform.meaning.sentence import SentenceEmbedder
+
+# Reading a thousand notes takes ten seconds of a processor, and others may use it.
+pytestmark = pytest.mark.timeout(600)
 
 NOTES, SMALL, CONVERSATION = collections()
 
-# Kind of question -> what share is among the first ten hits at least, by words and meaning together.
+# Kind of question -> what share is among the first ten hits at least, by words and the small model together.
 FLOORS = {
     NOTES.name: {
         "names and codes": 1.0,
@@ -32,12 +36,21 @@ FLOORS = {
     CONVERSATION.name: {"conversation": 0.45},
 }
 
+# And so much more by words and the sentence model together.
+MORE = {
+    NOTES.name: {"paraphrase": 0.22, "not English, paraphrase": 0.1},
+    SMALL.name: {"paraphrase": 0.1, "not English, paraphrase": 0.1},
+    CONVERSATION.name: {"conversation": 0.05},
+}
+# The small model alone, and what the gateway comes with.
+MODELS: dict[str, type[OfflineEmbedder | SentenceEmbedder]] = {"small": OfflineEmbedder, "sentences": SentenceEmbedder}
+
 
 @cache
-def figures(part: Part = "report") -> dict[str, dict[Way, Kinds]]:
+def figures(model: str, part: Part = "report") -> dict[str, dict[Way, Kinds]]:
     """For each collection by way of searching, then by kind of question."""
     every = collections()
-    by_words, by_meaning = measure(every, None, part), measure(every, OfflineEmbedder(), part)
+    by_words, by_meaning = measure(every, None, part), measure(every, MODELS[model](), part)
     return {name: {**by_words[name], **by_meaning[name]} for name in by_words}
 
 
@@ -69,15 +82,20 @@ def test_a_paraphrase_shares_no_telling_word_with_its_note() -> None:
 @pytest.mark.needs_offline_model
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, floors in FLOORS.items() for kind in floors])
 def test_recall_is_not_below_what_is_written(name: str, kind: str) -> None:
-    assert figures()[name]["both"][kind].recalls()[-1] >= FLOORS[name][kind]
+    assert figures("small")[name]["both"][kind].recalls()[-1] >= FLOORS[name][kind]
+    by_sentences = figures("sentences")[name]["both"][kind].recalls()[-1]
+    # Of 18 questions in another language than their note, one is a twentieth.
+    slack = 0.06 if kind == "other language" else 0.0
+    assert by_sentences >= FLOORS[name][kind] + MORE[name].get(kind, 0.0) - slack
 
 
 @pytest.mark.slow
 @pytest.mark.needs_offline_model
 @pytest.mark.parametrize("part", ["choose", "report"])
 @pytest.mark.parametrize("name", FLOORS)
-def test_meaning_takes_nothing_from_words(part: Part, name: str) -> None:
-    by_words, by_both = figures(part)[name]["words"], figures(part)[name]["both"]
+@pytest.mark.parametrize("model", MODELS)
+def test_meaning_takes_nothing_from_words(model: str, part: Part, name: str) -> None:
+    by_words, by_both = figures(model, part)[name]["words"], figures(model, part)[name]["both"]
     for kind in by_words.keys() & {"same words", "names and codes", "not English, same words"}:
         assert by_both[kind].recalls() == by_words[kind].recalls(), kind
     for kind in by_words.keys() & {"conversation", "paraphrase", "not English, paraphrase"}:
@@ -87,17 +105,26 @@ def test_meaning_takes_nothing_from_words(part: Part, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.needs_offline_model
 @pytest.mark.parametrize("name", [NOTES.name, SMALL.name])
-def test_where_nothing_answers_the_first_hit_has_a_low_score(name: str) -> None:
-    assert max(figures()[name]["both"][NO_ANSWER].best) < 0.5
+@pytest.mark.parametrize("model", MODELS)
+def test_where_nothing_answers_the_first_hit_has_a_low_score(model: str, name: str) -> None:
+    assert max(figures(model)[name]["both"][NO_ANSWER].best) < 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.needs_offline_model
-@pytest.mark.parametrize(("name", "paraphrases", "nothing"), [(NOTES.name, 0.2, 0.95), (SMALL.name, 0.3, 0.85)])
+@pytest.mark.parametrize(
+    ("model", "name", "paraphrases", "nothing"),
+    [
+        ("small", NOTES.name, 0.2, 0.95),
+        ("small", SMALL.name, 0.3, 0.85),
+        ("sentences", NOTES.name, 0.36, 0.8),
+        ("sentences", SMALL.name, 0.5, 0.85),
+    ],
+)
 def test_an_answer_tells_notes_in_other_words_and_nothing_where_there_is_none(
-    name: str, paraphrases: float, nothing: float
+    model: str, name: str, paraphrases: float, nothing: float
 ) -> None:
-    by_both = figures()[name]["both"]
+    by_both = figures(model)[name]["both"]
     told, unanswerable = by_both["paraphrase"].told, by_both[NO_ANSWER].told
     assert told["right"] + told["nearest, right"] >= paraphrases * told.total()
     assert unanswerable["nothing"] >= nothing * unanswerable.total()
