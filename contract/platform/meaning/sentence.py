@@ -37,7 +37,7 @@ LONGEST_TEXT: Final = 16 * LONGEST
 # Every text begins and ends with a mark.
 MARKS: Final = 2
 TINY: Final = 1e-12
-# The weights take 55 MB of memory. They go when nobody has asked for so long, and are loaded again in a tenth of a
+# The weights take 65 MB of memory. They go when nobody has asked for so long, and are loaded again in a tenth of a
 # second.
 UNUSED_SECONDS: Final = 300.0
 
