@@ -6,6 +6,7 @@ makes the files.
 """
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from contract.platform.meaning.embedder import EmbeddingFailed
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
     from contract.platform.meaning.embedder import Vectors
 
@@ -34,8 +35,8 @@ WIDE: Final = 4 * SIZE
 LONGEST: Final = 256
 # What a piece takes of a text at most, so that of a huge text only the beginning is cut.
 LONGEST_TEXT: Final = 16 * LONGEST
-# Every text begins and ends with a mark.
-MARKS: Final = 2
+# What is cut into so many pieces, of two letters or fewer on average, is no word: a code, or a name that nobody knows.
+SHREDS, SHRED = 4, 2
 TINY: Final = 1e-12
 # The weights take 65 MB of memory. They go when nobody has asked for so long, and are loaded again in a tenth of a
 # second.
@@ -172,9 +173,10 @@ class Network:
         import numpy as np
 
         # The tokenizer takes no halves of characters.
-        pieces = self._tokenizer.encode(text[:LONGEST_TEXT].encode(errors="replace").decode()).ids
-        if len(pieces) <= MARKS:
+        encoding = self._tokenizer.encode(text[:LONGEST_TEXT].encode(errors="replace").decode())
+        if not _has_words(encoding):
             return np.zeros(SIZE, dtype=np.float32)
+        pieces = encoding.ids
         states: Numbers = self._words[pieces] * self._scales[pieces, None]
         states += self._positions[: len(pieces)]
         states = self._norm.of(states)
@@ -213,6 +215,16 @@ class _Stock:
             raise ValueError("fewer numbers than the model has")
         self._taken += count
         return slice(self._taken - count, self._taken)
+
+
+def _has_words(encoding: "Encoding") -> bool:
+    """Whether a text has anything to go by."""
+    pieces, letters = Counter[int](), Counter[int]()
+    for word, (start, end) in zip(encoding.word_ids, encoding.offsets, strict=True):
+        if word is not None:
+            pieces[word] += 1
+            letters[word] += end - start
+    return any(count < SHREDS or letters[word] > SHRED * count for word, count in pieces.items())
 
 
 def _attended(asked: "Numbers") -> "Numbers":

@@ -47,7 +47,8 @@ async def test_memo(house: House) -> None:
     (memo,) = await search(house, QUESTION)
     assert memo["content"] == NOTE
     assert 0 < memo["similarity"] < 1
-    assert [memo["similarity"] < 0.3 for memo in await search(house, "How do whales sing?")] == [True]
+    # It may be found, as the nearest there is.
+    assert all(memo["similarity"] < 0.3 for memo in await search(house, "How do whales sing?"))
 
 
 async def test_being(house: House) -> None:

@@ -43,7 +43,7 @@ def test_no_texts_are_no_rows() -> None:
     assert EMBEDDER.embed([]).shape == (0, EMBEDDER.dimensions)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\t\u2003", "\u0301"])
+@pytest.mark.parametrize("text", ["", "   ", "\n\t\u2003", "\u0301", "xyzzyplugh"])
 def test_a_text_with_nothing_in_it_is_a_row_of_zeros(text: str) -> None:
     assert not EMBEDDER.embed([text]).any()
 
