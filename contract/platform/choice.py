@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from contract.platform import words
+from contract.platform.meaning.fusion import RELATED
 from contract.platform.passages import Passage, Span, passages
 from contract.platform.query import Term
 from contract.platform.question import Question
@@ -107,7 +108,8 @@ def choose(found: Found, question: Question | None = None) -> list[Quote]:
     if not found.hits or found.hits[0].score < WEAK:
         return []
     reader = Reader(found.terms, question or Question.read(""), _meant(found.hits, MEANT, STANDS_OUT))
-    drafts = [draft for note in _notes(found.hits) if (draft := reader.draft(note)) is not None]
+    notes = [note for note in _notes(found.hits) if not _is_astray(note.best)]
+    drafts = [draft for note in notes if (draft := reader.draft(note)) is not None]
     if not drafts:
         return []
     # max() takes the first of equals: the better note.
@@ -123,6 +125,11 @@ def nearest(found: Found, question: Question | None = None) -> list[Quote]:
     if not hits or (has_words and _meant(found.hits, NEAREST, AHEAD_WITH_WORDS) is None):
         return []
     return Reader(found.terms, question or Question.read(""), meant).quotes(_notes(hits)[0])
+
+
+def _is_astray(hit: Hit) -> bool:
+    """Whether a hit has only some words of the question, and is known to be about something else."""
+    return max(hit.score, hit.keyword) < STRONG and hit.semantic is not None and hit.semantic < RELATED
 
 
 def _meant(hits: Sequence[Hit], least: float, ahead: float) -> str | None:

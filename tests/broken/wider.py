@@ -24,6 +24,13 @@ def _items(change: Any) -> Any:
     return edits(MESSAGES, lambda told: {**told, "items": change(told["items"])})
 
 
+def _on_one_line(told: Said) -> Said:
+    if not told.headers.get("content-type", "").startswith("application/json") or told.status != 200:
+        return told
+    answer = told.json()
+    return told.with_json({**answer, "answer": answer["answer"].replace("\n", " ")})
+
+
 PEERS = [
     peer(
         "an empty title is refused",
@@ -34,7 +41,9 @@ PEERS = [
         "answers are streams whatever is accepted",
         asks("POST {b}/ask", lambda asked: replace(asked, headers={**asked.headers, "accept": "*/*"})),
         "ask/as-json",
+        "ask/a-quoted-list-keeps-its-lines",
     ),
+    peer("answers are one line", answers("POST {b}/ask", _on_one_line), "ask/a-quoted-list-keeps-its-lines"),
     peer(
         "a recall without a session finds nothing",
         edits("POST {b}/recall", lambda told: {**told, "chunks": []}),

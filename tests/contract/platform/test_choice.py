@@ -155,8 +155,8 @@ def test_the_sentence_with_the_time_is_told_for_when(write: Write, answer: Answe
 TERMS = [Term("hand", '"hands"', is_gram=False, chunks=0, weight=5.0)]
 
 
-def by_meaning(text: str, score: float = 0.3, semantic: float | None = 0.8) -> Found:
-    return Found([hit_of("a", text, score, semantic)], TERMS)
+def by_meaning(text: str, score: float = 0.3, semantic: float | None = 0.8, keyword: float = 0.0) -> Found:
+    return Found([hit_of("a", text, score, semantic, keyword)], TERMS)
 
 
 def hit_of(name: str, text: str, score: float, semantic: float | None, keyword: float = 0.0) -> Hit:
@@ -183,8 +183,16 @@ def test_a_long_note_that_was_found_by_its_meaning_is_told_by_its_beginning() ->
 def test_a_hit_without_a_word_of_the_question_is_not_told_if_it_means_little(semantic: float | None) -> None:
     assert said(by_meaning("Oil the gears weekly.", 0.3, semantic)) == []
     assert said(by_meaning("Oil the gears weekly.", 0.6, semantic)) == ["Oil the gears weekly."]
-    assert said(by_meaning("Mind your hands.", 0.3, semantic)) == ["Mind your hands."]
-    assert said(by_meaning("Mind your hands.", 0.05, semantic)) == []
+    assert said(by_meaning("Mind your hands.", 0.3, semantic, 0.5)) == ["Mind your hands."]
+    assert said(by_meaning("Mind your hands.", 0.05, semantic, 0.5)) == []
+
+
+@pytest.mark.parametrize(("keyword", "semantic"), [(0.44, 0.3), (0.45, 0.29), (0.44, None)])
+def test_a_note_with_some_words_of_the_question_is_told_unless_it_is_known_to_be_about_something_else(
+    keyword: float, semantic: float | None
+) -> None:
+    assert said(by_meaning("Mind your hands.", 0.3, semantic, keyword)) == ["Mind your hands."]
+    assert said(by_meaning("Mind your hands.", 0.3, 0.29, 0.44)) == []
 
 
 def test_of_notes_that_mean_about_the_same_none_is_told_and_one_that_stands_out_is() -> None:
