@@ -177,10 +177,10 @@ class Database:
         else:
             self._idle.append(connection)
 
-    def _connect(self, patience: float = BUSY_SECONDS) -> Connection:
+    def _connect(self, patience: float | None = None) -> Connection:
         connection = sqlite3.connect(
             self._file,
-            timeout=patience,
+            timeout=BUSY_SECONDS if patience is None else patience,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,

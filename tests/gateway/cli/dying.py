@@ -30,8 +30,8 @@ class Death:
 def run(nth: str, point: str, *command: str) -> None:
     connect, death = Database._connect, Death(int(nth), point)
 
-    def connect_watched(database: Database) -> sqlite3.Connection:
-        connection = connect(database)
+    def connect_watched(database: Database, patience: float | None = None) -> sqlite3.Connection:
+        connection = connect(database, patience)
         connection.set_trace_callback(death.see)
         return connection
 

@@ -89,10 +89,10 @@ class Guarded:
         return self.post(token, at, **made)
 
     def stored(self) -> list[tuple[str, list[Any]]]:
-        """All that is in the brain's file: rows of every table, but not when a model was last used."""
+        """All that callers have put into the brain's file: rows of every table, but not what models make afterwards."""
         with closing(sqlite3.connect(self.served.data_dir / FILE_NAME)) as database:
             tables = {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
-            kept = sorted(tables - {"models"})
+            kept = sorted(tables - {"models", "embedded", "vectors"})
             return [(table, database.execute(f'select * from "{table}"').fetchall()) for table in kept]
 
 
