@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 32
 # The sentence model takes up to a twentieth of a second for a text, and gains nothing by having several at once.
 SENTENCES_AT_ONCE: Final = 4
-# The share of the time in which filling works. The rest is for calls that wait for an answer.
-BUSY_SHARE: Final = 0.5
+# The share of the time in which filling works. The rest is for calls that wait for an answer. While notes are written
+# one after the other, the sentence model takes less of it: it would compete with each write for the interpreter.
+BUSY_SHARE, WRITING_SHARE = 0.5, 0.1
 # So long after a write or a start, the sentence model begins to read. A process that answers a call and ends needs no
 # sentence model, and one that has just begun, or is written to again and again, has other things to do.
 PATIENCE_SECONDS: Final = 0.5
@@ -70,14 +71,21 @@ class Filler:
         self._thread: threading.Thread | None = None
         is_slow = isinstance(embedder, SentenceEmbedder)
         self._at_once, self._patience = (SENTENCES_AT_ONCE, PATIENCE_SECONDS) if is_slow else (AT_ONCE, 0.0)
+        self._written = -PATIENCE_SECONDS
         # Chunks that the service refuses, by what they say: tried again by the next process.
         self._refused: set[Unembedded] = set()
         self._is_known = False
         self.error: str | None = None
 
+    def note_write(self) -> None:
+        """Say that something was written, and may need vectors."""
+        self._written = time.monotonic()
+        self.nudge()
+
     def nudge(self) -> None:
         """Say that there may be something to do."""
-        self._needed.set()
+        if not self._needed.is_set():
+            self._needed.set()
         if self._thread is None:
             with self._turn:
                 if self._thread is None and not self._stopping.is_set():
@@ -149,11 +157,15 @@ class Filler:
                 wanted = [item for item in some if item not in self._refused]
                 found |= bool(wanted)
                 self._embed(wanted)
-                self._stopping.wait((time.monotonic() - began) * (1 - BUSY_SHARE) / BUSY_SHARE)
+                self._pause_after(time.monotonic() - began)
             if self._needed.is_set():
                 self._needed.clear()
                 passed = {brain: Passed() for brain in self._incomplete()} | passed
         return found and not self._stopping.is_set()
+
+    def _pause_after(self, worked: float) -> None:
+        share = WRITING_SHARE if time.monotonic() - self._written < self._patience else BUSY_SHARE
+        self._stopping.wait(worked * (1 - share) / share)
 
     def _get_to_know(self) -> None:
         """How long the vectors of a model are and what its cosines mean: a service may serve another one by now."""

@@ -85,7 +85,9 @@ class Lexicon:
         import numpy as np
 
         self._table, self._model, self._weights = table, tokenizer.model, weights
-        self._letters = {piece for piece in tokenizer.get_vocab() if len(piece) == 1}
+        numbers = tokenizer.get_vocab()
+        self._letters = {piece for piece in numbers if len(piece) == 1}
+        self._first_pieces = {number for piece, number in numbers.items() if piece.startswith(SPACE)}
         # The rows that were made, as numbers that are quick to add, and the number of the row of each piece. Words of
         # the table count on after the last piece.
         self._rows = np.empty((FIRST_ROWS, weights.shape[-1]), dtype=np.float32)
@@ -123,12 +125,13 @@ class Lexicon:
     def _cut(self, words: Sequence[str]) -> Iterator[list[int]]:
         """The pieces of each word. A call of the tokenizer takes longer than what it does for a word."""
         for at in range(0, len(words), CUT_AT_ONCE):
+            cut = self._model.tokenize("".join([SPACE + word for word in words[at : at + CUT_AT_ONCE]]))
             pieces: list[int] = []
-            for piece in self._model.tokenize("".join([SPACE + word for word in words[at : at + CUT_AT_ONCE]])):
-                if piece.value.startswith(SPACE) and pieces:
+            for piece in [piece.id for piece in cut]:
+                if piece in self._first_pieces and pieces:
                     yield pieces
                     pieces = []
-                pieces.append(piece.id)
+                pieces.append(piece)
             yield pieces
 
     def _make(self, piece: int) -> int:

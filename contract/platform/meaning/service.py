@@ -54,15 +54,15 @@ class Meaning:
 
     def start(self) -> None:
         """Begin to fill in what is missing, if anything is; of a service, only it can say."""
-        self._database.written = self._nudge_later
+        self._database.written = self._note_write
         for level in self._levels:
             if level.remote is not None or level.coverage().missing:
                 level.filler.nudge()
 
-    def _nudge_later(self) -> None:
+    def _note_write(self) -> None:
         for level in self._levels:
             if level.embedder is not self._database.embedder:
-                level.filler.nudge()
+                level.filler.note_write()
 
     def close(self) -> None:
         for level in self._levels:
