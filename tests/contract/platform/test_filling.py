@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from contract.platform.database import Database
 from contract.platform.library import Operation
 from contract.platform.meaning import filling
+from contract.platform.meaning.embedder import Embedder
+from contract.platform.meaning.filling import BUSY_SHARE, PATIENCE_SECONDS, WRITING_SHARE, Filler
+from contract.platform.meaning.sentence import SentenceEmbedder
 from contract.platform.store import Store
 from tests.contract.platform.old_files import write_file_of_version
 from tests.contract.platform.test_meaning import paths, vectors_in
@@ -239,3 +243,29 @@ def test_closing_ends_filling_at_once(data_dir: Path) -> None:
     made = len(vectors_in(data_dir))
     store.embedding()
     assert len(vectors_in(data_dir)) == made
+
+
+def shares(data_dir: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The share of the time that filling takes before a write, right after one, and some time later."""
+    filler, pauses, moment = Filler(Database(data_dir / "brains.sqlite3"), embedder, list), list[float](), 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    monkeypatch.setattr(filler, "nudge", lambda: None)
+    monkeypatch.setattr(filler._stopping, "wait", pauses.append)
+    filler._pause_after(1.0)
+    filler.note_write()
+    filler._pause_after(1.0)
+    moment += PATIENCE_SECONDS
+    filler._pause_after(1.0)
+    return [1 / (1 + pause) for pause in pauses]
+
+
+def test_the_sentence_model_leaves_most_of_the_time_to_writes_while_there_are_any(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shares(data_dir, SentenceEmbedder(), monkeypatch) == pytest.approx([BUSY_SHARE, WRITING_SHARE, BUSY_SHARE])
+
+
+def test_a_quick_model_fills_in_at_the_same_pace_while_notes_are_written(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shares(data_dir, ConceptEmbedder(), monkeypatch) == pytest.approx([BUSY_SHARE] * 3)
