@@ -5,28 +5,33 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from contract.platform.choice import Quote, choose, nearest
+from contract.platform.choice import choose, nearest
 from contract.platform.question import Question
+from contract.platform.quotes import Quote
 from contract.platform.search import Found, Hit
 from contract.platform.wire import JsonObject
 
 PREVIEW: Final = 512
 DELTA_WORDS, DELTA_CHARACTERS = 3, 32
 NOTHING_FOUND: Final = "This brain holds nothing on that."
-# Stands before the quote of the nearest note, which may not be the answer.
+# Stand before the quotes of the nearest note or notes, which may not be the answer.
 NOT_IN_THESE_WORDS: Final = "Nothing says so in these words. The nearest note says:"
+NOT_IN_THESE_WORDS_OF_SEVERAL: Final = "Nothing says so in these words. The nearest notes say:"
 
 
 def frames(found: Found, query: str = "") -> Iterator[JsonObject]:
     """The events of a whole answer, in the order they are sent."""
     yield retrieved(found)
     answer, question = "", Question.read(query)
-    quotes = choose(found, question)
+    quotes, are_apart, last = choose(found, question), False, ""
     if not quotes and (quotes := nearest(found, question)):
-        answer = NOT_IN_THESE_WORDS
+        are_apart = len({quote.hit.document_id for quote in quotes}) > 1
+        answer = NOT_IN_THESE_WORDS_OF_SEVERAL if are_apart else NOT_IN_THESE_WORDS
         yield from spoken(answer)
     for quote in quotes:
-        piece = f"{_between(answer, quote)}{quote.said}" if answer else quote.said
+        is_next = are_apart and quote.hit.document_id != last
+        piece = f"{_between(answer, quote, is_next)}{quote.said}" if answer else quote.said
+        last = quote.hit.document_id
         yield from spoken(piece)
         answer += piece
         yield {
@@ -69,9 +74,9 @@ def _thin(hit: Hit) -> JsonObject:
     }
 
 
-def _between(answer: str, quote: Quote) -> str:
-    """Sentences follow on one line; text with lines of its own is set apart."""
-    return "\n\n" if "\n" in answer or "\n" in quote.said else " "
+def _between(answer: str, quote: Quote, is_next: bool) -> str:
+    """Sentences follow on one line. Text with lines of its own, and the next of several notes, is set apart."""
+    return "\n\n" if is_next or "\n" in answer or "\n" in quote.said else " "
 
 
 def spoken(piece: str) -> Iterator[JsonObject]:

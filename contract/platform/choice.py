@@ -5,14 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import fsum
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 from contract.platform import words
 from contract.platform.meaning.fusion import RELATED
-from contract.platform.passages import Passage, Span, passages
+from contract.platform.passages import Passage, passages
 from contract.platform.query import Term
 from contract.platform.question import Question
+from contract.platform.quotes import LONGEST_WHOLE, Quote, Unit, body, opening, quote_of, quoted
 from contract.platform.search import Found, Hit
 
 # Chosen by `python -m bench.answers`. A hit below the first score has next to nothing to do with the query. Up to the
@@ -22,11 +24,12 @@ WEAK, STRONG, ON_THE_SUBJECT, IN_THE_TITLE = 0.12, 0.45, 0.45, 0.33
 # A note without any word of the subject is quoted if its meaning is at least as near as the first number, and by the
 # second number nearer than every other note: if several are about as near, none is meant (chosen with `bench/meaning`).
 MEANT, STANDS_OUT = 0.55, 0.25
-# If no note answers, the nearest one is quoted as such, if its meaning is at least as near as the first number, and by
-# the second number nearer than every other note. A note that has some words of the question but does not answer it is
-# probably about something else, so it must be nearer by the third number (chosen with `bench/meaning` and
-# `bench/answers`).
-NEAREST, AHEAD, AHEAD_WITH_WORDS = 0.4, 0.1, 0.3
+# If no note answers, the nearest notes are quoted as such: those whose meaning is at least as near as the first number,
+# and at least this share as near as that of the nearest one. But if that one has some words of the question, it is
+# probably about something else, so it must be nearer than every other note by the last number (chosen with
+# `bench/meaning` and `bench/answers`).
+NEAREST, ABOUT_AS_NEAR, AHEAD_WITH_WORDS = 0.4, 0.7, 0.3
+NEAREST_NOTES: Final = 3
 # Words that a question asks with, and that say little about its subject, in some languages.
 ASKING_WORDS: Final = frozenset(
     map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
@@ -35,9 +38,8 @@ ASKING_WORDS: Final = frozenset(
 CHUNKS, NEAR = 6, 0.4
 # How many sentences an answer quotes at most, each with at least a share of the best score.
 SENTENCES, WORTHWHILE = 3, 0.34
-LONGEST_SENTENCE: Final = 400
-# The longest text that is quoted whole, and the longest one that has matched only by its title or its meaning.
-LONGEST_WHOLE, SHORT_NOTE = 1600, 700
+# The longest text that is quoted whole if it has matched only by its title or its meaning.
+SHORT_NOTE: Final = 700
 # The weight of a word in a heading, beside one in the sentence; and of a time in a sentence, for "when".
 OF_HEADINGS, FIT = 0.5, 0.3
 # Parts of a note that cover this share of what the best part covers are quoted together.
@@ -46,30 +48,6 @@ TITLE_SHARE, WANTED_SHARE = 0.4, 0.3
 SAME_WORDS, SAME_OPENING = 0.4, 3
 DATED: Final = re.compile(r"\b(?:19|20)\d\d-[01]\d(?:-[0-3]\d)?\b")
 HOW_TO: Final = re.compile(r"how[ -]to\b|run-?book|recipe|guide|comment ", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A piece of the answer, and the stretch of the chunk it was taken from."""
-
-    hit: Hit
-    text: str
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What can be quoted alone."""
-
-    hit: Hit
-    passage: Passage
-    span: Span
-    text: str
-    own: frozenset[str]
-    """The terms in it,"""
-    about: frozenset[str]
-    """and those in what stands above it."""
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +96,16 @@ def choose(found: Found, question: Question | None = None) -> list[Quote]:
 
 
 def nearest(found: Found, question: Question | None = None) -> list[Quote]:
-    """Quotes of the note that is nearest in meaning to a question without an answer; none if no note is near."""
-    meant = _meant(found.hits, NEAREST, AHEAD)
-    hits = [hit for hit in found.hits if hit.document_id == meant]
-    has_words = any(hit.keyword for hit in hits)
-    if not hits or (has_words and _meant(found.hits, NEAREST, AHEAD_WITH_WORDS) is None):
+    """Quotes of the notes that are nearest in meaning to a question without an answer; none if no note is near."""
+    near = _nearness(found.hits)
+    first, nearness = next(iter(near.items()), ("", 0.0))
+    has_words = any(hit.keyword for hit in found.hits if hit.document_id == first)
+    if nearness < NEAREST or (has_words and _meant(found.hits, NEAREST, AHEAD_WITH_WORDS) is None):
         return []
-    return Reader(found.terms, question or Question.read(""), meant).quotes(_notes(hits)[0])
+    told = [document for document in near if near[document] >= max(NEAREST, ABOUT_AS_NEAR * nearness)]
+    reader = Reader(found.terms, question or Question.read(""), first)
+    notes = [_notes([hit for hit in found.hits if hit.document_id == document])[0] for document in told[:NEAREST_NOTES]]
+    return [quote for note in notes for quote in reader.quotes(note)]
 
 
 def _is_astray(hit: Hit) -> bool:
@@ -134,11 +115,17 @@ def _is_astray(hit: Hit) -> bool:
 
 def _meant(hits: Sequence[Hit], least: float, ahead: float) -> str | None:
     """The document that is meant, whatever its words, if one is nearer than all others by so much."""
+    near = _nearness(hits)
+    first, second = (*near.values(), 0.0, 0.0)[:2]
+    return next(iter(near)) if first >= least and first - second >= ahead else None
+
+
+def _nearness(hits: Sequence[Hit]) -> dict[str, float]:
+    """How near each document is in meaning, by its nearest chunk; the nearest document comes first."""
     near: dict[str, float] = {}
     for hit in hits:
         near[hit.document_id] = max(near.get(hit.document_id, 0.0), hit.semantic or 0.0)
-    first, second = (*sorted(near.values(), reverse=True), 0.0, 0.0)[:2]
-    return max(near, key=near.__getitem__) if first >= least and first - second >= ahead else None
+    return dict(sorted(near.items(), key=itemgetter(1), reverse=True))
 
 
 def _notes(hits: Sequence[Hit]) -> list[Note]:
@@ -268,7 +255,7 @@ class Reader:
         length = sum(len(hit.text) for hit in note.hits)
         if is_whole and length <= (LONGEST_WHOLE if self._question.wanted else SHORT_NOTE):
             keys = frozenset[str]().union(*(part.keys for part in note.parts))
-            return [quote for hit in note.hits for quote in _body(hit)], keys
+            return [quote for hit in note.hits for quote in body(hit)], keys
         fitting = [
             part for part in parts if self._question.is_fit(part.hit.text[part.passage.start : part.passage.end])
         ]
@@ -280,7 +267,7 @@ class Reader:
         keys: frozenset[str] = frozenset()
         room = LONGEST_WHOLE if self._question.wanted else SHORT_NOTE
         for part in parts:
-            quote = _quoted(part.hit, part.passage, _opening(part.passage, room))
+            quote = quoted(part.hit, part.passage, opening(part.passage, room))
             room -= len(quote.said)
             if quotes and room < 0:
                 break
@@ -302,7 +289,7 @@ class Reader:
             beside = [u for u in note.units if u.passage is first.passage and self._question.is_fit(u.text)]
             chosen += sorted(beside, key=lambda unit: abs(unit.span[0] - first.span[0]))[:1]
         chosen.sort(key=lambda unit: (unit.hit.ordinal, unit.span))
-        quotes = {quote.said: quote for quote in map(_quote_of, chosen)}
+        quotes = {quote.said: quote for quote in map(quote_of, chosen)}
         return list(quotes.values()), frozenset[str]().union(*(unit.own | unit.about for unit in chosen))
 
     def _covered(self, text: str) -> frozenset[str]:
@@ -317,54 +304,6 @@ class Reader:
     def _weigh(self, keys: Iterable[str]) -> float:
         # fsum() gives the same sum in any order, and a set has no order.
         return fsum(self._weights[key] for key in keys)
-
-
-def _quote_of(unit: Unit) -> Quote:
-    """A unit as it is quoted: a line that introduces something, with the text after it."""
-    is_lead = unit.span == unit.passage.lead
-    return _quoted(unit.hit, unit.passage, (unit.passage.start, unit.passage.end) if is_lead else unit.span)
-
-
-def _quoted(hit: Hit, passage: Passage, span: Span) -> Quote:
-    """Prose on one line, and all other text in its own lines."""
-    if passage.kind == "prose" or span in passage.units:
-        text = _cut(hit.text[slice(*span)], LONGEST_SENTENCE if span in passage.units else LONGEST_WHOLE)
-        return Quote(hit, text, " ".join(text.split()))
-    text = _cut(hit.text[slice(*span)], LONGEST_WHOLE)
-    return Quote(hit, text, text)
-
-
-def _opening(passage: Passage, room: int) -> Span:
-    """As much of a passage as there is room for, in whole sentences if it is prose, at least one."""
-    if passage.kind != "prose" or passage.end - passage.start <= room or not passage.units:
-        return passage.start, passage.end
-    first = passage.units[0]
-    ends = [end for _, end in passage.units[1:] if end - first[0] <= room]
-    return (first[0], ends[-1]) if ends else first
-
-
-def _body(hit: Hit) -> Iterator[Quote]:
-    """A chunk without the heading at its beginning, which is the note's title."""
-    found = passages(hit.text)
-    if all(passage.kind == "prose" for passage in found):
-        yield from (_quoted(hit, passage, (passage.start, passage.end)) for passage in found)
-        return
-    text = hit.text
-    if text.startswith("# "):
-        text = text.partition("\n")[2].strip()
-    if text:
-        text = _cut(text, LONGEST_WHOLE)
-        yield Quote(hit, text, text)
-
-
-def _cut(text: str, length: int) -> str:
-    """At most so many characters, if possible without cutting a word."""
-    text = text.strip()
-    if len(text) <= length:
-        return text
-    text = text[:length]
-    at = text.rfind("\n") if text.rfind("\n") > length // 2 else max(map(text.rfind, " \n\t"))
-    return (text[:at] if at > 0 else text).rstrip()
 
 
 def _newest(lead: Draft, drafts: Sequence[Draft]) -> Draft:

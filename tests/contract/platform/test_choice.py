@@ -6,7 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from contract.platform.answer import NOT_IN_THESE_WORDS, NOTHING_FOUND, frames
+from contract.platform.answer import NOT_IN_THESE_WORDS, NOT_IN_THESE_WORDS_OF_SEVERAL, NOTHING_FOUND, frames
 from contract.platform.choice import choose
 from contract.platform.query import Term
 from contract.platform.question import Question
@@ -207,17 +207,26 @@ def told(found: Found, question: str = "how are my hands protected?") -> str:
 
 
 def test_of_notes_that_do_not_answer_the_nearest_is_told_and_called_no_more_than_that() -> None:
-    gloves = hit_of("a", "Wear gloves.", 0.3, 0.9)
-    near = Found([gloves, hit_of("b", "Oil the gears.", 0.25, 0.7)], TERMS)
+    gloves = hit_of("a", "Wear gloves.", 0.3, 0.5)
+    near = Found([gloves, hit_of("b", "Oil the gears.", 0.25, 0.3)], TERMS)
     assert said(near) == []
     assert told(near) == f"{NOT_IN_THESE_WORDS} Wear gloves."
-    assert told(Found([gloves, hit_of("b", "- Oil\n- Gears", 0.25, 0.7)], TERMS)).endswith("Wear gloves.")
+    assert told(Found([gloves, hit_of("b", "- Oil\n- Gears", 0.25, 0.3)], TERMS)).endswith("Wear gloves.")
 
 
-@pytest.mark.parametrize("other", [0.85, 0.95])
-def test_of_notes_that_are_about_as_near_none_is_told(other: float) -> None:
-    hits = [hit_of("a", "Wear gloves.", 0.3, 0.9), hit_of("b", "Oil the gears.", 0.25, other)]
-    assert told(Found(hits, TERMS)) == NOTHING_FOUND
+def test_notes_that_are_about_as_near_are_told_together_the_nearest_first_each_apart() -> None:
+    hits = [hit_of("a", "Wear gloves. Or not.", 0.3, 0.8), hit_of("b", "Oil the gears.", 0.25, 0.9)]
+    assert told(Found(hits, TERMS)) == f"{NOT_IN_THESE_WORDS_OF_SEVERAL}\n\nOil the gears.\n\nWear gloves. Or not."
+
+
+def test_of_many_notes_that_are_about_as_near_three_are_told() -> None:
+    hits = [hit_of(name, f"Note {name}.", 0.3, 0.8) for name in "abcde"]
+    assert told(Found(hits, TERMS)) == f"{NOT_IN_THESE_WORDS_OF_SEVERAL}\n\nNote a.\n\nNote b.\n\nNote c."
+
+
+def test_notes_that_are_not_near_are_not_told_beside_the_nearest() -> None:
+    hits = [hit_of("a", "Wear gloves.", 0.3, 0.45), hit_of("b", "Oil the gears.", 0.25, 0.39)]
+    assert told(Found(hits, TERMS)) == f"{NOT_IN_THESE_WORDS} Wear gloves."
 
 
 def test_a_note_with_a_word_of_the_question_must_be_further_ahead_to_be_told_as_the_nearest() -> None:
