@@ -18,6 +18,8 @@ KEPT_WORDS, LONGEST_KEPT = 50_000, 32
 # From so many bytes on, all words are looked up at once. For fewer, that is no quicker.
 MANY: Final = 3000
 NUMBER_SIZE: Final = 8
+# Before a space these are no part of a word, so that "end," is the same word as "end". Within a number they are.
+ENDS: Final = (b",", b".", b":")
 
 
 class KnownWords:
@@ -34,7 +36,7 @@ class KnownWords:
 
         if sum(map(len, texts)) >= MANY:
             return self._at_once.numbers_of(texts)
-        return [np.frombuffer(b"".join(self.find(text.split())), dtype=np.int64) for text in texts]
+        return [np.frombuffer(b"".join(self.find(_words(text))), dtype=np.int64) for text in texts]
 
     def find(self, words: Sequence[bytes]) -> list[bytes]:
         found = list(map(self._kept.get, words))
@@ -48,6 +50,13 @@ class KnownWords:
             self._kept.update((word, numbers) for word, numbers in learned.items() if len(word) <= LONGEST_KEPT)
             return [learned[word] if numbers is None else numbers for word, numbers in zip(words, found, strict=True)]
         return [numbers for numbers in found if numbers]
+
+
+def _words(text: bytes) -> list[bytes]:
+    text += b" "
+    for end in ENDS:
+        text = text.replace(end + b" ", b" ")
+    return text.split()
 
 
 # Eight bytes of a word are read at once.
@@ -88,7 +97,10 @@ class AtOnce:
         import numpy as np
 
         joined = b" ".join([b"", *texts, PADDING])
-        letters = np.frombuffer(joined, dtype=np.uint8) != ord(" ")
+        signs = np.frombuffer(joined, dtype=np.uint8)
+        letters = signs != ord(" ")
+        for end in ENDS:
+            letters[:-1] &= (signs[:-1] != ord(end)) | letters[1:]
         edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
         begins, lengths = edges[0::2], edges[1::2] - edges[0::2]
         with self._lock:
