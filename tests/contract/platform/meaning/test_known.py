@@ -17,7 +17,10 @@ WORDS = st.sampled_from("aé語").flatmap(
         lambda length: st.sampled_from(["", "b", "語"]).map(lambda end: (letter * length)[: length - len(end)] + end)
     )
 )
-TEXTS = st.lists(st.lists(WORDS, max_size=30).map(lambda words: "  ".join(words).encode()), min_size=1, max_size=6)
+MARKED = st.tuples(st.text(",.:", max_size=2), WORDS, st.text(",.:", max_size=3)).map("".join)
+TEXTS = st.lists(
+    st.lists(WORDS | MARKED, max_size=30).map(lambda words: "  ".join(words).encode()), min_size=1, max_size=6
+)
 
 
 class Teacher:
@@ -36,7 +39,13 @@ def numbers(word: str) -> bytes:
 
 
 def expected(texts: Sequence[bytes]) -> list[bytes]:
-    return [b"".join(numbers(word) for word in text.decode().split()) for text in texts]
+    return [b"".join(numbers(word) for word in without_ends(f"{text.decode()} ").split()) for text in texts]
+
+
+def without_ends(text: str) -> str:
+    for end in ",.:":
+        text = text.replace(f"{end} ", "  ")
+    return text
 
 
 def found(words: KnownWords, texts: Sequence[bytes]) -> list[bytes]:
@@ -69,6 +78,16 @@ def test_a_word_is_learned_once_and_a_very_long_one_each_time(many: int, monkeyp
     assert sorted(set(teacher.asked)) == sorted(["soup", "bowl", long, long[:-1]])
     assert found(words, texts) == expected(texts)
     assert set(teacher.asked[first:]) == {long}
+
+
+@pytest.mark.parametrize("many", [0, known.MANY])
+def test_a_word_at_the_end_of_a_sentence_is_the_same_word_and_a_number_stays_whole(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "MANY", many)
+    teacher = Teacher()
+    KnownWords(teacher.learn).numbers_of([b"soup, bowl. soup: 25,000 10:30 v1.2. bowl", b"soup."])
+    assert teacher.asked == ["soup", "bowl", "25,000", "10:30", "v1.2"]
 
 
 def test_two_words_that_share_a_place_are_both_found(monkeypatch: pytest.MonkeyPatch) -> None:

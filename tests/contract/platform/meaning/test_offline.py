@@ -147,6 +147,12 @@ def test_a_word_of_the_table_is_the_same_however_it_is_written() -> None:
     assert np.array_equal(*EMBEDDER.embed(["Dentist, (soup)", "dentist soup"]))
 
 
+def test_a_name_is_the_same_beside_brackets_quotes_and_marks() -> None:
+    alone, beside = EMBEDDER.embed(["Zworkin Ablonski", '(Zworkin), "Ablonski"!'])
+    assert alone.any()
+    assert np.array_equal(alone, beside)
+
+
 @pytest.mark.parametrize("token", ["zzyzxq", "soup_2", "n4", "soup-zzyzxq", "réunion"])
 def test_what_is_not_wholly_in_the_table_is_cut_into_pieces(token: str) -> None:
     assert Table.load().places("soup-bowl,") is not None
