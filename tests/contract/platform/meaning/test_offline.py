@@ -148,7 +148,7 @@ def test_a_word_of_the_table_is_the_same_however_it_is_written() -> None:
 
 
 def test_a_name_is_the_same_beside_brackets_quotes_and_marks() -> None:
-    alone, *beside = EMBEDDER.embed(["Zworkin Ablonski", '"Zworkin", Ablonski!', "`Zworkin`: (Ablonski)."])
+    alone, *beside = EMBEDDER.embed(["Zworkin Rafaela", '"Zworkin", Rafaela!', "`Zworkin`: (Rafaela)."])
     assert alone.any()
     assert all(np.array_equal(alone, other) for other in beside)
 
