@@ -33,7 +33,7 @@ LONGEST: Final = 8192
 # The tokenizer's sign for a space. Only a piece at the beginning of a word begins with it.
 SPACE: Final = "\u2581"
 # Control characters are white space. So is what stands beside words in prose, and is no part of a number.
-SPACES: Final = bytes(ord(" ") if code < ord(" ") or chr(code) in "\"()[]{}<>|*`;!?" else code for code in range(256))
+SPACES: Final = bytes(ord(" ") if code < ord(" ") or chr(code) in '"()[]{}<>|*`;!?' else code for code in range(256))
 NUMBER: Final = "q"
 # The tokenizer keeps all other threads waiting.
 CUT_AT_ONCE: Final = 32
