@@ -106,7 +106,7 @@ async def test_a_model_that_fails_at_derived_work_keeps_no_question_from_its_ans
         await living.house.good("memo", "memoai_memo_record", content=f"Lesson {number}: release connections.")
 
     async def is_left_alone() -> bool:
-        return ready(living.house.served.url)[1]["requests"]["derive"] == "failing"
+        return bool(ready(living.house.served.url)[1]["requests"]["derive"] == "failing")
 
     await eventually(is_left_alone)
     told = structured(await living.house.good("memory", "memory_ask", query="When does the ferry leave?"))
