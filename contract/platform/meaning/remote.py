@@ -119,6 +119,8 @@ class RemoteEmbedder:
                         raise EmbeddingFailed(f"sent more than {most} bytes")
                     if time.monotonic() > ends:
                         raise EmbeddingFailed(f"took longer than {seconds:g} s")
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise EmbeddingFailed("cannot be reached") from None
         except httpx.HTTPError as error:
             raise EmbeddingFailed(f"could not be asked: {type(error).__name__}") from None
         except RuntimeError:
