@@ -30,9 +30,10 @@ MEANT, STANDS_OUT = 0.55, 0.25
 # `bench/meaning` and `bench/answers`).
 NEAREST, ABOUT_AS_NEAR, AHEAD_WITH_WORDS = 0.4, 0.7, 0.3
 NEAREST_NOTES: Final = 3
-# Words that a question asks with, and that say little about its subject, in some languages.
+# Words that a question asks with, or pairs of their characters, that say little about its subject, in some languages.
 ASKING_WORDS: Final = frozenset(
-    map(words.stem_of, Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split())
+    word if words.UNSPACED.match(word) else words.stem_of(word)
+    for word in Path(__file__).with_name("asking_words.txt").read_text(encoding="utf-8").split()
 )
 # How many chunks are looked at, each with at least a share of the best score.
 CHUNKS, NEAR = 6, 0.4
@@ -161,7 +162,7 @@ class Reader:
     def quotes(self, note: Note) -> list[Quote]:
         """The quotes of a note, on the subject or not; none if it cannot have the kind of thing that is asked for."""
         self._read(note)
-        return self._told(note)[0] if note.parts and not self._lacks_address(note) else []
+        return self._told(note)[0] if note.parts and not self._lacks_what_is_named(note) else []
 
     def others(self, lead: Draft, drafts: Sequence[Draft]) -> Iterator[Quote]:
         """Quotes of other notes, if the question asks for more than one thing."""
@@ -201,7 +202,7 @@ class Reader:
 
     def _is_on_the_subject(self, note: Note) -> bool:
         """Whether a note is about the subject of the question, and not only about the words that it asks with."""
-        if self._lacks_address(note):
+        if self._lacks_what_is_named(note):
             return False
         keys = frozenset[str]().union(*(part.keys for part in note.parts))
         # A note with only some of the words is probably about something else. Grams do not count as words: in other
@@ -215,8 +216,12 @@ class Reader:
             return any(self._has_share(keys, wanted, IN_THE_TITLE) for wanted in (self._subject, self._keys))
         return self._has_share(keys, self._subject, share)
 
-    def _lacks_address(self, note: Note) -> bool:
-        return self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits)
+    def _lacks_what_is_named(self, note: Note) -> bool:
+        """Whether an address is asked for and the note has none, or about an invoice or ticket of another number."""
+        if self._question.needs_address and not any(self._question.is_fit(hit.text) for hit in note.hits):
+            return True
+        codes = [code & self._keys for code in self._question.codes]
+        return bool(codes) and not any(code <= part.keys for code in codes for part in note.parts)
 
     def _has_share(self, keys: Set[str], wanted: Set[str], share: float) -> bool:
         return self._weigh(keys & wanted) >= share * self._weigh(wanted)

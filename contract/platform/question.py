@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from contract.platform import words
+
 Wanted: TypeAlias = Literal["code", "list", "whole"]
 
 CODE: Final = re.compile(
@@ -53,6 +55,8 @@ NAME: Final = re.compile(
     r"\b(?:Dr|Mrs?|Ms|Prof|Mme|Madame|Monsieur|Herr|Frau)\b|(?<=[^\W\d_.!?,:] )[A-ZÀ-Þ][a-zà-þ]|"
     r"^[A-ZÀ-Þ][a-zà-þ]+ [A-ZÀ-Þ]"
 )
+# The number of an invoice, a ticket or an error, as in `INV-20417`.
+CODE_NUMBER: Final = re.compile(r"\b[A-Za-z]{1,20}(?:[-_][A-Za-z]{1,20}){0,4}[-_]\d{2,20}\b")
 ADDRESS: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@\w|\d{3}")
 
 # How a question begins or what it names -> what must be in an answer to it.
@@ -101,6 +105,11 @@ class Question:
     def needs_address(self) -> bool:
         """Whether only an address or a number to call can answer it."""
         return ADDRESS in self.types
+
+    @property
+    def codes(self) -> list[frozenset[str]]:
+        """The words of each number of an invoice, a ticket or an error that it names."""
+        return [frozenset(map(words.stem_of, words.every(code))) for code in CODE_NUMBER.findall(self.text)]
 
     def is_fit(self, text: str) -> bool:
         """Whether a text contains the kind of thing that is asked for: a time, a number, a name."""

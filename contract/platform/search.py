@@ -37,6 +37,8 @@ RECIPROCAL_OFFSET: Final = 60
 LEAST_SCORE, GREATEST_SCORE = 0.000001, 0.999999
 # A hit without any word of the query has at least this share of the best score (chosen by `python -m bench.meaning`).
 WORTHWHILE: Final = 0.2
+# If so many hits are wanted, the best by words is one of them, even if as many others are nearer in meaning.
+KEEPS_BEST_BY_WORDS: Final = 10
 
 _BEGINS: Final = "substr(d.path, 1, length(?)) = ?"
 
@@ -123,15 +125,18 @@ def search(
     terms = query.parse(connection, brain, text, filters)
     rows = _pool(connection, brain, terms, top_k, filters, newest=sort == "recency")
     if comparison is None:
-        hits = _scored(connection, brain, rows, terms)
-        return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms)
+        hits = _without_repeats(_ordered(_scored(connection, brain, rows, terms), sort))
+        return Found(_named(brain, hits[:top_k]), terms)
     near = comparison.near(connection, rows, max(NEAREST, 2 * top_k), filters)
     chunks = list(dict.fromkeys([*rows, *near]))
     hits = _worthwhile(_fused(_scored(connection, brain, chunks, terms), near))
     if sort == "recency":
         # The newest come first, whatever their score, so here all of them must be related to the query.
         hits = [hit for hit in hits if hit.keyword or (hit.semantic or 0.0) >= fusion.RELATED]
-    return Found(_named(brain, _without_repeats(_ordered(hits, sort))[:top_k]), terms, "hybrid")
+    hits = _without_repeats(_ordered(hits, sort))
+    if sort != "recency" and top_k >= KEEPS_BEST_BY_WORDS:
+        hits = _with_best_by_words(hits, top_k)
+    return Found(_named(brain, hits[:top_k]), terms, "hybrid")
 
 
 def _fused(hits: list[Hit], near: Mapping[int, float]) -> list[Hit]:
@@ -152,6 +157,13 @@ def _worthwhile(hits: list[Hit]) -> list[Hit]:
     """Hits without those that were found only by meaning, if others answer far better."""
     least = WORTHWHILE * max((hit.score for hit in hits), default=0.0)
     return [hit for hit in hits if hit.keyword or hit.score >= least]
+
+
+def _with_best_by_words(hits: list[Hit], top_k: int) -> list[Hit]:
+    """The first hits. If the best by words comes later, it takes the last place."""
+    # max() takes the first of equals.
+    place = max(range(len(hits)), key=lambda place: hits[place].keyword, default=0)
+    return hits if place < top_k or not hits[place].keyword else [*hits[: top_k - 1], hits[place]]
 
 
 def _without_repeats(hits: list[Hit]) -> list[Hit]:

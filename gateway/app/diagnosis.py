@@ -75,6 +75,7 @@ def _embedding(model: JsonObject) -> str:
         return "off: notes are found by their words alone"
     source = "offline" if model["source"] == "offline" else "by BRAINS_EMBED_URL"
     done = f"{model['embedded']:,} of {model['chunks']:,} chunks"
+    done += f", {model['refused']:,} refused" if "refused" in model else ""
     state = {"failing": ", failing", "building": ", more to come"}.get(model["state"], "")
     meanwhile = model.get("meanwhile", {}) if state else {}
     until_then = f"; until then {_embedding(meanwhile)}" if meanwhile else ""

@@ -209,7 +209,7 @@ class Gateway:
     async def _ready(self, with_details: bool) -> Ready:
         platform = await self._watch.state()
         requests = self._upstream.state()
-        if "failing" in requests.values():
+        if "failing" in (requests["read"], requests["write"], requests["ask"]):  # else only its model is down, if any
             platform = "unavailable"
         problems = [problem for problem in (await self._problems()) if problem]
         problem = f"not ready: {'; '.join(problems)}" if problems else None

@@ -19,7 +19,7 @@ from gateway.operations.caller import Call
 from gateway.operations.errors import GatewayError
 from gateway.operations.table import JsonObject
 
-# How long `doctor` waits for the first answer of an embedding service, before it says that it is still waiting.
+# How long `doctor` waits for the first answer of an embedding service, before it says that none came.
 _FIRST_ANSWER_SECONDS = 5.0
 
 
@@ -90,8 +90,11 @@ async def _models_of(gateway: Gateway) -> JsonObject | None:
     while True:
         models = await gateway.models()
         embedding = (models or {}).get("embedding", {})
-        if embedding.get("state") != "building" or embedding.get("dimensions") or time.monotonic() > ends:
+        if embedding.get("state") != "building" or embedding.get("dimensions"):
             return models
+        if time.monotonic() > ends:
+            silent = {"state": "failing", "error": f"has not answered for {_FIRST_ANSWER_SECONDS:g} s"}
+            return {**(models or {}), "embedding": {**embedding, **silent}}
         await asyncio.sleep(0.05)
 
 

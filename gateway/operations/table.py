@@ -41,11 +41,16 @@ class Effect(Enum):
 
 
 class Kind(StrEnum):
-    """Groups of operations that fail together: a platform whose model is down still answers searches."""
+    """Groups of operations that fail together: a platform whose model is down still answers searches.
+
+    A platform whose model is down may still answer questions, in the words of its notes. What is derived, only the
+    model can do, so that this is a group of its own.
+    """
 
     READ = "read"
     WRITE = "write"
     ASK = "ask"
+    DERIVE = "derive"
 
 
 class Probe(Enum):
@@ -82,9 +87,8 @@ _INGEST_SAME: Final = Policy(Kind.WRITE, repeats=True, deadline="ingest", attemp
 _STAGE: Final = Policy(Kind.WRITE, repeats=False, deadline="stage")
 _EXTRACT: Final = Policy(Kind.READ, repeats=True, deadline="stage", attempts=2)
 _ASK: Final = Policy(Kind.ASK, repeats=False, deadline="first_event", attempts=2)
-# By the model that answers questions, so both fail together. Each answer costs money, so a request is sent again only
-# if it never arrived.
-_DERIVE: Final = Policy(Kind.ASK, repeats=False, deadline="stage", attempts=2)
+# Each answer of a model costs money, so a request is sent again only if it never arrived.
+_DERIVE: Final = Policy(Kind.DERIVE, repeats=False, deadline="stage", attempts=2)
 
 # How many bytes an answer may have. A larger one is an error, and is not read to its end.
 _RECEIPT: Final = 1024 * 1024

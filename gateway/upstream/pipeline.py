@@ -228,7 +228,7 @@ class Upstream:
     def _seconds_for(self, call: Call, op: Op) -> float:
         """The rest of the call's time, which is that of its longest operation; if it is used up, a short extra time."""
         own = self._deadlines.of(op)
-        if call.began is None or op.policy.kind is Kind.ASK:
+        if call.began is None or op.policy.kind in (Kind.ASK, Kind.DERIVE):
             return own
         call.longest = max(call.longest, own)
         left = call.began + call.longest - time.monotonic()

@@ -37,10 +37,13 @@ _PICKY: Final = frozenset({400, 422})
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Limits in seconds. Shorter than those of the gateway, so that it still gets our error."""
+    """Limits in seconds. Shorter than those of the gateway, so that it still gets our error.
+
+    The first is also shorter than the minute that many MCP clients wait for a tool: they still get the answer by rule.
+    """
 
     connect: float = 5.0
-    first: float = 60.0
+    first: float = 50.0
     idle: float = 30.0
     whole: float = 240.0
 

@@ -28,6 +28,8 @@ LONGEST_RETRY_AFTER: Final = 600.0
 QUERIES_KEPT: Final = 256
 # Texts that are too long, or too many at once.
 TOO_MUCH: Final = (400, 413, 422)
+# A text that every service takes that takes any.
+PLAIN: Final = "car"
 
 
 class RemoteEmbedder:
@@ -84,11 +86,14 @@ class RemoteEmbedder:
             rows = _within(seconds, lambda: self._exchange(texts, seconds), self._under_way.release)
             self._keep_length(rows)
         except EmbeddingFailed as failure:
+            # A service that has answered before, and refuses a text as too long, may be working.
+            if failure.too_much and self.dimensions and [*texts] != [PLAIN]:
+                if len(texts) == 1:
+                    self._asked([PLAIN], seconds)
+                raise
             self.error = str(failure)
-            # A service that refuses a text as too long is working, and answers other texts.
-            if not failure.too_much:
-                self._breaker.failed(failure.retry_after)
-            raise
+            self._breaker.failed(failure.retry_after)
+            raise EmbeddingFailed(self.error, retry_after=failure.retry_after) from None
         self.error = None
         self._breaker.succeeded()
         return rows
@@ -114,6 +119,8 @@ class RemoteEmbedder:
                         raise EmbeddingFailed(f"sent more than {most} bytes")
                     if time.monotonic() > ends:
                         raise EmbeddingFailed(f"took longer than {seconds:g} s")
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise EmbeddingFailed("cannot be reached") from None
         except httpx.HTTPError as error:
             raise EmbeddingFailed(f"could not be asked: {type(error).__name__}") from None
         except RuntimeError:

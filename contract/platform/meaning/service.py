@@ -140,20 +140,29 @@ class Level:
     def status(self) -> JsonObject:
         covered = self.coverage()
         error = self.filler.error or (self.remote and self.remote.error)
-        is_unknown = not self.embedder.dimensions
+        refused = min(self.filler.refused, covered.missing)
+        is_building = covered.missing > refused or not self.embedder.dimensions
         told: JsonObject = {
             "name": self.embedder.name,
             "source": "endpoint" if self.remote else "offline",
             "dimensions": self.embedder.dimensions,
-            "state": "failing" if error else "building" if covered.missing or is_unknown else "ready",
+            "state": "failing" if error else "building" if is_building else "ready",
             "embedded": covered.embedded,
             "chunks": covered.chunks,
         }
-        return {**told, "error": error} if error else told
+        return {**told, **({"refused": refused} if refused else {}), **({"error": error} if error else {})}
 
     def coverage(self) -> vectors.Coverage:
         with self._database.reading() as connection:
-            return vectors.coverage(connection, vectors.number_of(connection, self.filler.model))
+            return vectors.coverage(connection, self._number(connection))
+
+    def _number(self, connection: sqlite3.Connection) -> int | None:
+        """The model's number in the file. A service that has not answered yet may have made vectors before."""
+        if self.embedder.dimensions:
+            return vectors.number_of(connection, self.filler.model)
+        named = "SELECT n FROM models WHERE name = ? ORDER BY used_at DESC LIMIT 1"
+        row = connection.execute(named, (self.embedder.name,)).fetchone()
+        return None if row is None else int(row["n"])
 
 
 @dataclass(frozen=True, slots=True)

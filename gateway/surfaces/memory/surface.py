@@ -135,7 +135,7 @@ class Memory(Surface):
     @tool(schema.CONSOLIDATE, Use("consolidate"))
     async def consolidate(self, args: schema.ConsolidateInput, call: Call) -> Result:
         result = await self._brain.consolidate(call, args.brain)
-        return Result(_with_brain_note("Consolidation done.", call), {"result": result} | _stored(call))
+        return Result(_with_brain_note(text.consolidated(result), call), {"result": result} | _stored(call))
 
     @tool(schema.CREATE_BRAIN, Use("create_brain"))
     async def create_brain(self, args: schema.CreateBrainInput, call: Call) -> Result:

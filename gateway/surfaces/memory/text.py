@@ -9,6 +9,7 @@ _HITS_SHOWN = 5
 _HIT_LENGTH = 320
 _LARGEST_SCORE = 1e300
 _TITLE_LENGTH = 80
+_NOTE_LENGTH = 512
 # A time of RFC 3339 begins with its day.
 _DAY_LENGTH = 10
 
@@ -119,8 +120,18 @@ def reflected(answer: JsonObject) -> str:
     recorded = "yes" if reflection.get("should_record_episode") else "no"
     return (
         f"Session closed: {status}. Outcome: {line(reflection.get('outcome'))}. "
-        f"Record episode: {recorded}. Path: {line(reflection.get('path'))}. Ended at {ended}."
+        f"Record episode: {recorded}. Path: {line(reflection.get('path'))}. Ended at {ended}.{_noted(answer)}"
     )
+
+
+def consolidated(result: JsonObject) -> str:
+    return f"Consolidation done.{_noted(result)}"
+
+
+def _noted(answer: JsonObject) -> str:
+    """What the platform says of its answer, such as why its model did not make it."""
+    note = answer.get("note")
+    return f" {line(note[:_NOTE_LENGTH])}" if isinstance(note, str) and note else ""
 
 
 def brains(items: list[JsonObject], prefix: str = "") -> str:

@@ -147,6 +147,41 @@ def test_a_note_that_only_has_a_word_of_the_question_is_not_told(write: Write, a
     assert answer(question) == "This brain holds nothing on that."
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("what about INV-20417?", "Invoice INV-20417 is unpaid."),
+        ("INV-20417 and INV-99999", "Invoice INV-20417 is unpaid."),
+        ("INV-99999", NOTHING_FOUND),
+        ("is invoice INV-20418 unpaid?", NOTHING_FOUND),
+    ],
+)
+def test_a_note_with_another_number_of_the_same_kind_is_not_told(
+    write: Write, answer: Answer, question: str, expected: str
+) -> None:
+    write("invoice.md", "Invoice INV-20417 is unpaid.")
+    write("other.md", "The garage opens at nine.")
+    assert answer(question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("冰箱保修到什么时候", "冰箱的保修期到明年六月，发票在蓝色文件夹里。"),
+        ("회의는 언제 있습니까", "회의는 매주 화요일 오전 열 시에 3층 회의실에서 합니다."),
+    ],
+)
+def test_pairs_of_characters_that_a_question_asks_with_are_no_part_of_its_subject(
+    write: Write, answer: Answer, question: str, note: str
+) -> None:
+    write("note.md", note)
+    for number, other in enumerate(
+        ["会议室的投影仪坏了。", "部署脚本在这里。", "열쇠는 서랍에 있습니다.", "a", "b", "c"]
+    ):
+        write(f"{number}.md", other)
+    assert answer(question) == note
+
+
 def test_the_sentence_with_the_time_is_told_for_when(write: Write, answer: Answer) -> None:
     write("trip.md", "# Trip\n\nThe ferry was expensive. It leaves on 3 May at 9:15. Bring food.\n")
     assert "3 May at 9:15" in answer("when is the ferry?")

@@ -110,6 +110,20 @@ def test_what_is_far_from_the_query_is_left_out_where_a_note_has_its_words(store
     assert [hit.path for hit in store.search(brain, "automobile garage", 5).hits] == ["garage.md"]
 
 
+def test_the_best_by_words_is_one_of_ten_even_if_ten_others_are_nearer(store: Store, brain: Brain) -> None:
+    for number in range(12):
+        store.documents.put(brain, f"car-{number}.md", b"an automobile")
+    text = "The contoso file is in the upper left drawer of the old cupboard behind the door of the office upstairs."
+    store.documents.put(brain, "contoso.md", text.encode())
+    query = "wer nimmt jetzt car contoso bitte mit nach hause"
+    found = store.search(brain, query, 10)
+    scores = [hit.score for hit in found.hits]
+    assert [hit.path for hit in found.hits if hit.keyword] == ["contoso.md"]
+    assert (len(scores), scores) == (10, sorted(scores, reverse=True))
+    # Where fewer are wanted, they are those with the best scores.
+    assert not any(hit.keyword for hit in store.search(brain, query, 5).hits)
+
+
 def test_a_note_that_is_hardly_near_is_found_where_nothing_is_nearer(store: Store, brain: Brain) -> None:
     store.documents.put(
         brain, "long.md", b"Keys, papers and spare bulbs of the automobile lie in the upper left drawer."

@@ -255,6 +255,51 @@ def test_a_text_that_is_always_refused_does_not_hold_up_the_others(data_dir: Pat
     wait_for(lambda: store.embedding()["embedded"] == 20)
     assert store.search(brain, "car", 5).method == "hybrid"
     assert paths(store.search(brain, "forbidden words?", 1)) == ["no.md"]
+    # Nothing more is to come, and what is missing is told.
+    wait_for(lambda: is_ready(store))
+    assert (store.embedding()["refused"], store.embedding()["chunks"]) == (1, 21)
+    store.close()
+
+
+def test_a_service_that_refuses_all_texts_for_a_while_misses_none(data_dir: Path, service: EmbeddingServer) -> None:
+    store = open_store(data_dir, service)
+    brain = store.brain("main")
+    store.documents.put(brain, "a.md", b"an automobile")
+    wait_for(lambda: store.embedding()["embedded"] == 1)
+    service.answer = answer_with(400)
+    assert store.search(brain, "car?", 5).method == "keyword"
+    assert (store.embedding()["state"], store.embedding()["error"]) == ("failing", "answered 400")
+    service.requests.clear()
+    store.documents.put(brain, "b.md", b"a hound")
+    wait_for(lambda: [remote.PLAIN] in service.requests)
+    service.answer = answer_truly
+    wait_for(lambda: is_ready(store))
+    assert (store.embedding()["embedded"], "refused" in store.embedding()) == (2, False)
+    store.close()
+
+
+def test_a_service_that_has_never_taken_a_text_is_left_alone(
+    service: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "PAUSE_SECONDS", 30.0)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_SECONDS", 30.0)
+    service.answer = answer_with(400)
+    embedder = RemoteEmbedder(ModelEndpoint(service.url, "small", KEY))
+    with pytest.raises(EmbeddingFailed, match="answered 400"):
+        embedder.embed(["a text"])
+    assert embedder.pause() > 0
+    embedder.close()
+
+
+def test_what_a_service_has_embedded_is_told_even_while_it_is_down(data_dir: Path, service: EmbeddingServer) -> None:
+    store = open_store(data_dir, service)
+    store.documents.put(store.brain("main"), "a.md", b"an automobile")
+    wait_for(lambda: store.embedding()["embedded"] == 1)
+    store.close()
+    service.answer = answer_with(500)
+    store = open_store(data_dir, service)
+    wait_for(lambda: store.embedding()["state"] == "failing")
+    assert (store.embedding()["embedded"], store.embedding()["chunks"]) == (1, 1)
     store.close()
 
 

@@ -26,7 +26,7 @@ from gateway.operations.names import brain_uuid
 from gateway.surfaces.catalog import SURFACES
 from tests.daemons.fake import BRAIN, FakeDaemon, G, T, Traits, Y
 from tests.daemons.real import free_port
-from tests.embeddings import answer_with, embedding_server
+from tests.embeddings import answer_never, answer_with, embedding_server
 from tests.gateway.conftest import structured
 from tests.models import Turn, say, scripted
 from tests.served import Era, listening, serving
@@ -368,6 +368,20 @@ def test_a_service_for_embeddings_that_fails_is_a_problem(tmp_path: Path) -> Non
         told.stdout
     )
     assert "hunter2" not in told.stdout + told.stderr
+
+
+def test_a_service_for_embeddings_that_is_silent_is_a_problem(tmp_path: Path) -> None:
+    with embedding_server() as service:
+        service.answer = answer_never
+        told = doctor(tmp_path, BRAINS_EMBED_URL=service.url, BRAINS_EMBED_MODEL="small")
+    assert told.returncode == 1
+    assert "The embedding model small has not answered for 5 s; notes are found by their words alone." in told.stdout
+
+
+def test_chunks_that_a_service_refuses_are_told() -> None:
+    model = {"name": "m", "source": "endpoint", "state": "ready", "embedded": 4, "chunks": 5, "refused": 1}
+    said = dict(facts({"dialect": "", "brain": None, "models": {"embedding": model}}, "", "", ""))
+    assert said["Embedding"] == "m, by BRAINS_EMBED_URL, 4 of 5 chunks, 1 refused"
 
 
 @pytest.mark.needs_offline_model

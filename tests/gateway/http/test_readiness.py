@@ -53,7 +53,7 @@ def test_what_was_not_tried_is_unknown_and_counts_as_ready(tmp_path: Path) -> No
                 "ready": True,
                 "platform": "unknown",
                 "problems": [],
-                "requests": {"read": "ok", "write": "ok", "ask": "ok"},
+                "requests": {"read": "ok", "write": "ok", "ask": "ok", "derive": "ok"},
             },
         )
         HTTP.post(f"{served.url}/mcp", **raw_call("modern", "memory_search", {"query": "x"}))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import House, eventually, structured, text_of
+from tests.gateway.http.test_readiness import ready
 from tests.gateway.surfaces.being.beings import IDS
 from tests.models import OWN_KEY, ScriptedModel, Turn, say, say_json, scripted
 from tests.served import serving
@@ -96,6 +97,22 @@ async def test_an_ask_whose_model_is_down_is_answered_by_rule(living: Living) ->
     await living.house.good("memory", "memory_remember", content="The ferry leaves at nine.", title="Ferry")
     told = structured(await living.house.good("memory", "memory_ask", query="When does the ferry leave?"))
     assert "The ferry leaves at nine." in told["answer"]
+
+
+async def test_a_model_that_fails_at_derived_work_keeps_no_question_from_its_answer(living: Living) -> None:
+    await living.house.good("memory", "memory_remember", content="The ferry leaves at nine.", title="Ferry")
+    # So often that the gateway leaves that kind of request alone.
+    for number in range(24):
+        await living.house.good("memo", "memoai_memo_record", content=f"Lesson {number}: release connections.")
+
+    async def is_left_alone() -> bool:
+        return bool(ready(living.house.served.url)[1]["requests"]["derive"] == "failing")
+
+    await eventually(is_left_alone)
+    told = structured(await living.house.good("memory", "memory_ask", query="When does the ferry leave?"))
+    assert "The ferry leaves at nine." in told["answer"]
+    # The platform itself is well.
+    assert ready(living.house.served.url)[1]["platform"] == "ok"
 
 
 async def test_a_memo_is_sorted_after_the_answer(living: Living) -> None:

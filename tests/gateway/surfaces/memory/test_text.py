@@ -174,6 +174,14 @@ def test_a_reflection_is_summed_up() -> None:
     assert "Record episode: no." in text.reflected(answer)
 
 
+def test_why_a_model_did_not_do_the_work_is_told() -> None:
+    answer = {"reflection": {"outcome": "x", "path": "p"}, "note": "By rule, because\nthe model failed (500)."}
+    assert text.reflected(answer).endswith(". By rule, because the model failed (500).")
+    assert text.consolidated({"note": "By rule alone."}) == "Consolidation done. By rule alone."
+    for nothing in ({}, {"note": None}, {"note": ""}, {"note": ["words"]}):
+        assert text.consolidated(nothing) == "Consolidation done."
+
+
 @pytest.mark.parametrize("reflection", [None, {}, "words", ["words"]])
 def test_a_session_without_a_reflection_is_closed_all_the_same(reflection: Any) -> None:
     answer = {"reflection_status": "no_result", "reflection": reflection, "ended_at": "then"}
