@@ -56,7 +56,7 @@ def back_up(data_dir: Path, target: Path, secrets: Mapping[str, bytes] | None = 
         _copy(source, part, in_use=True)
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
             _put_secrets(copy, secrets or {})
-        made = _inspect(part)
+        made = _inspect(part, of=source)
         _name(part, target)
     except sqlite3.Error as error:
         raise BackupFailed(str(trouble(kind_of(error), source))) from None
@@ -158,13 +158,14 @@ def _name(part: Path, target: Path) -> None:
         os.rename(part, target)
 
 
-def _inspect(file: Path) -> Copied:
-    """The contents of a file that could take the place of a brain file.
+def _inspect(file: Path, *, of: Path | None = None) -> Copied:
+    """The contents of a file that could take the place of a brain file, or that is a copy of one.
 
     Raises: BackupFailed.
     """
     if (found := check_file(file, thorough=True, writes=False)) is not None:
-        raise BackupFailed(f"{found.message} It was not used.")
+        # A copy has the pages of the brain file. So that one is damaged, and the copy is gone in a moment.
+        raise BackupFailed(f"{found.message} It was not used." if of is None else str(trouble(found.kind, of)))
     try:
         with closing(connect(file)) as connection:
             brains, documents = (

@@ -1,8 +1,10 @@
 """The brains that exist, for commands that name one, so that a wrong name is reported at once."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
-from gateway.app.startup import check_data_dir
+from gateway.app.startup import CannotStart, check_data_dir
 from gateway.config.settings import Settings
 from gateway.config.token_file import Record
 from gateway.config.unsafe_settings import check_local
@@ -18,14 +20,17 @@ def embedded_brains(settings: Settings) -> list[tuple[str, str]]:
     Raises:
         CannotStart: it cannot be opened.
     """
+    from gateway.app.database_file import trouble_of
     from gateway.app.embedded import open_store
 
     check_data_dir(settings.data_dir)
-    store = open_store(settings.data_dir)
     try:
-        return [(brain.slug, brain.id) for brain in store.brains()]
-    finally:
-        store.close()
+        with closing(open_store(settings.data_dir)) as store:
+            return [(brain.slug, brain.id) for brain in store.brains()]
+    except sqlite3.Error as error:
+        # The page of the brains is damaged, which opening the file does not read.
+        trouble = trouble_of(settings, thorough=True)
+        raise CannotStart(f"The embedded brain cannot be read: {error}." if trouble is None else str(trouble)) from None
 
 
 def brains_for(settings: Settings, whose: Record | User) -> list[tuple[str, str]]:

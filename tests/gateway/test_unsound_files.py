@@ -137,6 +137,23 @@ def test_the_start_says_what_is_wrong_and_what_to_do(file: Path, case: Case, mon
     assert case.remedy in done.stderr
 
 
+@pytest.mark.parametrize(("command", "code"), [(("serve",), 1), (("token", "create", "bot", "--brain", "main"), 0)])
+def test_a_bad_page_that_opening_does_not_read_is_told_in_one_line(
+    file: Path, command: tuple[str, ...], code: int
+) -> None:
+    """Nothing says that the file was left open, so it is opened without a look at each page. A token is made without
+    the brain, too: it is only not known then whether the brain exists."""
+    with closing(sqlite3.connect(file)) as other:
+        (page,) = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'brains'").fetchone()
+    whole = bytearray(file.read_bytes())
+    whole[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    file.write_bytes(whole)
+    with logging_as_it_was():
+        done = run(file.parent.parent, *command, BRAINS_LOG_FORMAT="text")
+    assert done.returncode == code, done.stderr
+    assert f"The brain file {file} is damaged. Put a backup in its place" in done.stderr
+
+
 @each_case
 def test_doctor_says_what_is_wrong_and_what_to_do(file: Path, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     with case.spoil(file, monkeypatch):

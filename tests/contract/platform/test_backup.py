@@ -171,6 +171,19 @@ def test_a_backup_with_a_bad_page_is_refused(tmp_path: Path) -> None:
         restore(data_dir, copy)
 
 
+def test_a_damaged_brain_is_named_and_gives_no_backup(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    store_with(data_dir, *(f"{n}.md" for n in range(40)))
+    file = data_dir / "brains.sqlite3"
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2 : len(whole) // 2 + 8192] = b"\xff" * 8192
+    file.write_bytes(whole)
+    with pytest.raises(BackupFailed) as failed:
+        back_up(data_dir, tmp_path / "copy")
+    assert str(failed.value).startswith(f"The brain file {file} is damaged. Put a backup in its place")
+    assert not list(tmp_path.glob("copy*"))
+
+
 def test_secrets_travel_in_the_backup_alone(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     store_with(data_dir, "a.md")
