@@ -18,6 +18,7 @@ from gateway.surfaces.catalog import SURFACES
 _HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 # A star may stand for a part before a name, never for every name.
 _HOST_NAME = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?")
+_ADDRESS_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 _ORIGIN = re.compile(rf"[a-z][a-z0-9+.-]*://({_HOST_NAME.pattern})", re.IGNORECASE)
 _TOOL_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,15}")
 _NOT_IN_A_ROOT_URL = re.compile(r"[\x00-\x20\x7f?#@\\]")
@@ -113,6 +114,15 @@ def _check_host_names(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _check_address(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        if not _ADDRESS_NAME.fullmatch(value):
+            raise ValueError("must be an address of this machine alone, for example 127.0.0.1") from None
+    return value
+
+
 def _check_origins(value: tuple[str, ...]) -> tuple[str, ...]:
     if not all(_ORIGIN.fullmatch(origin) for origin in value):
         raise ValueError("must be origins with their scheme, for example https://app.example")
@@ -149,6 +159,7 @@ def _check_directories(value: tuple[Path, ...]) -> tuple[Path, ...]:
     return value
 
 
+Address = Annotated[str, AfterValidator(_check_address)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 HostNames = Annotated[Names, AfterValidator(_check_host_names)]
 Origins = Annotated[Names, AfterValidator(_check_origins)]

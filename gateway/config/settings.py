@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gateway.config.brain_settings import BrainSettings, also
 from gateway.config.kinds import (
+    Address,
     BrainRef,
     Directories,
     HeaderWord,
@@ -89,7 +90,7 @@ class Settings(BrainSettings):
         "stands for the name of the surface, as in `{surface}_`.",
     )
     being_model: str = Field("claude-sonnet-4-6", description="Language model that `get_context` recommends.")
-    host: str = Field("127.0.0.1", description="Address `serve` listens on.")
+    host: Address = Field("127.0.0.1", description="Address `serve` listens on.")
     port: int = Field(8787, ge=1, le=65535, description="Port `serve` listens on.")
     ui: Literal["auto", "on", "off"] = Field(
         "auto",

@@ -77,7 +77,9 @@ def warnings(fields: Fields, environment: Mapping[str, str] = os.environ) -> lis
     """A sentence on each unknown variable with our prefix, and on each secret that others can read."""
     known = known_variables(fields)
     unknown = [name for name in sorted(environment) if name.upper().startswith(PREFIX) and name.upper() not in known]
-    told = [f"{name} is not a setting and has no effect{_nearest(name, PREFIX, known)}" for name in unknown]
+    # That one is not for people.
+    offered = known - {WORKER_OF}
+    told = [f"{name} is not a setting and has no effect{_nearest(name, PREFIX, offered)}" for name in unknown]
     given = {name.upper(): value for name, value in environment.items() if value}
     secret = [file for name, field in fields.items() if (file := _secret_file(name, field, given)) is not None]
     for variable in secret:

@@ -130,11 +130,39 @@ def _beyond_loopback(settings: Settings) -> Iterator[str]:
 def _redis(settings: Settings) -> Iterator[str]:
     if settings.redis_url is None:
         return
-    parts = urlsplit(settings.redis_url.get_secret_value())
-    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.path):
+    url = settings.redis_url.get_secret_value()
+    if not _is_redis_url(url):
         yield "BRAINS_REDIS_URL must be an address such as redis://127.0.0.1:6379/0."
     elif find_spec("redis") is None:
         yield "BRAINS_REDIS_URL is set, and what speaks to Redis is not here: pip install 'brains-gateway[redis]'."
+    elif not _has_known_options(url):
+        yield "BRAINS_REDIS_URL has an option behind its ? that is not known, or that makes no sense: take it out."
+
+
+def _is_redis_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if parts.scheme == "unix":
+        return bool(parts.path)
+    # Its library reads what is no number as 0, which may be the database of somebody else.
+    database = parts.path.removeprefix("/")
+    return parts.scheme in {"redis", "rediss"} and bool(host) and (not database or database.isdecimal())
+
+
+def _has_known_options(url: str) -> bool:
+    from redis.asyncio import ConnectionPool
+    from redis.exceptions import RedisError
+
+    try:
+        # Options that it does not know fail with the first connection, which is made but not opened here.
+        pool: Any = ConnectionPool.from_url(url)
+        pool.make_connection()
+    except (TypeError, ValueError, OSError, RedisError):
+        return False
+    return True
 
 
 def _keys(settings: Settings) -> Iterator[str]:

@@ -189,6 +189,12 @@ def test_a_person_is_told_the_same_as_a_table_and_why_serve_would_not_start(tmp_
     assert lines[-1].startswith("serve does not start with these: BRAINS_HOST is 0.0.0.0, which others can reach")
 
 
+def test_the_variable_of_the_supervisor_is_offered_to_nobody() -> None:
+    assert warnings(Settings.model_fields, {"BRAINS_WORKERS": "4"}) == [
+        "BRAINS_WORKERS is not a setting and has no effect."
+    ]
+
+
 def test_commands_that_change_files_tell_of_a_name_that_is_none(tmp_path: Path) -> None:
     told = run_here("token", "list", BRAINS_DATA_DIR=str(tmp_path), BRAINS_TOKENS_FLIE="x")
     assert "BRAINS_TOKENS_FLIE is not a setting and has no effect: did you mean BRAINS_TOKENS_FILE?" in told.stderr

@@ -165,6 +165,21 @@ UNSAFE: dict[str, tuple[dict[str, str], str, str]] = {
         "BRAINS_REDIS_URL",
         "an address such as redis://127.0.0.1:6379/0",
     ),
+    "a Redis by a port that is none": (
+        {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:99999/0"},
+        "BRAINS_REDIS_URL",
+        "an address such as redis://127.0.0.1:6379/0",
+    ),
+    "a database of Redis by a name": (
+        {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/limits"},
+        "BRAINS_REDIS_URL",
+        "an address such as redis://127.0.0.1:6379/0",
+    ),
+    "an option that Redis does not know": (
+        {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/0?timeuot=1"},
+        "BRAINS_REDIS_URL",
+        "take it out",
+    ),
     "two ways in": ({**TOKENS, "BRAINS_TOKEN": SECRET}, "BRAINS_AUTH", "unset one of them"),
     "nobody is asked for a token that is set": (
         {"BRAINS_AUTH": "none", "BRAINS_TOKEN": SECRET},
@@ -392,6 +407,8 @@ SAFE: dict[str, dict[str, str]] = {
     "a short token on loopback": {"BRAINS_TOKEN": "abc"},
     "tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **TOKENS, **NAMED},
     "tokens, and the embedded brain for all": TOKENS,
+    "tokens, and a Redis with an option": {**TOKENS, "BRAINS_REDIS_URL": "rediss://cache.example?health_check_interval=9"},
+    "tokens, and a Redis by a socket": {**TOKENS, "BRAINS_REDIS_URL": "unix:///run/redis.sock?db=1"},
     "tokens, and limits for all": {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/0"},
     "access tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **HOSTED},
     "an issuer on this machine": {**HOSTED, "BRAINS_AUTH_ISSUER": "http://127.0.0.1:9"},

@@ -36,6 +36,7 @@ WRONG: dict[str, tuple[dict[str, str], str, str]] = {
     "a token for no platform": ({"BRAINS_UPSTREAM_TOKEN": LONG}, "BRAINS_UPSTREAM_TOKEN", "set the URL too"),
     "a token of two words": ({"BRAINS_TOKEN": "Bearer x"}, "BRAINS_TOKEN", "one word"),
     "a host with its scheme": ({"BRAINS_ALLOWED_HOSTS": "https://a.example"}, "BRAINS_ALLOWED_HOSTS", "host names"),
+    "an address with its port": ({"BRAINS_HOST": "127.0.0.1:9000"}, "BRAINS_HOST", "an address of this machine alone"),
     "an origin without its scheme": ({"BRAINS_ALLOWED_ORIGINS": "a.example"}, "BRAINS_ALLOWED_ORIGINS", "scheme"),
     "a directory that is not there": ({"BRAINS_INGEST_ROOTS": "/no/such"}, "BRAINS_INGEST_ROOTS", "not a directory"),
     "everybody may call": ({"BRAINS_HOST": "0.0.0.0"}, "BRAINS_HOST", "set BRAINS_AUTH or BRAINS_TOKEN"),
