@@ -69,6 +69,8 @@ class Public:
             body = {"ready": ready.is_ready, "platform": ready.platform, **ready.details}
             return JSONResponse(body, 200 if ready.is_ready else 503)
         if self._metrics is not None and path == METRICS_PATH:
+            if not self._operator.is_asking(scope):
+                http_answer(scope).reason = "not the token of the operator"
             return await self._metrics.answer(scope)
         if self._resource is not None and _METADATA.fullmatch(path):
             # Clients in browsers read these, too.

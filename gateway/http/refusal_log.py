@@ -30,7 +30,7 @@ _REASONS: Final = {
 }
 # Refusals with these statuses also go to the audit log.
 _OF_ACCESS: Final = frozenset({401, 403, 421})
-# The header that such a refusal is about.
+# The header that such a refusal is about, if no layer has said why.
 _ABOUT: Final = {403: b"origin", 421: b"host"}
 
 
@@ -47,11 +47,12 @@ class RefusalLog:
     def note_answer(self, status: int, scope: Scope, answer: HttpAnswer) -> None:
         """A refusal that is sent now."""
         refusal, principal = answer.refusal, answer.principal
-        reason = answer.reason or (refusal.message if refusal else None) or _REASONS.get(status, "refused")
+        given = answer.reason or (refusal.message if refusal else None)
+        reason = given or _REASONS.get(status, "refused")
         about = next((value for name, value in scope["headers"] if name == _ABOUT.get(status)), None)
         is_told = self.note(
             status,
-            reason if about is None or refusal is not None else f"{reason}: {about.decode('latin-1')}",
+            reason if about is None or given is not None else f"{reason}: {about.decode('latin-1')}",
             address=answer.address,
             request_id=answer.request_id,
             path=scope["path"],

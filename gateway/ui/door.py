@@ -6,20 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.brain.limits import Bucket, Limits
-from gateway.http.auth.access import Access, provider_down
+from gateway.http.auth.access import Access, http_answer, provider_down
 from gateway.http.auth.inbound import Inbound, ProviderDown, Refused
 from gateway.operations.errors import GatewayError
 from gateway.ui.render import html
 from gateway.ui.session import COOKIE_BYTES, Seal, Session, is_secure, set_cookie
 from gateway.ui.visit import read_form
-
-log = structlog.get_logger()
 
 LOGIN: Final = "/ui/login"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
@@ -121,7 +118,7 @@ class Login:
             try:
                 answer = await self._log_in(request)
             except GatewayError as error:
-                answer = self._ask(request, error.message, 400)
+                answer = self._ask(request, error.message, 429 if error.code == "rate_limited" else 400)
         else:
             answer = self._ask(request)
         await answer(scope, receive, send)
@@ -148,8 +145,7 @@ class Login:
             with self._limits.hold_call(principal.partition, place):
                 pass
         except Refused as error:
-            log.warning("http.refused", status=401, reason=str(error), path=LOGIN)
-            return self._ask(request, _WRONG, 401)
+            return self._ask(request, _WRONG, 401, reason=str(error))
         except ProviderDown as error:
             return self._ask(request, provider_down(error.retry_after).message, 503)
         return _go("/", set_cookie(sealed, is_secure=is_secure(request.scope)))
@@ -161,8 +157,10 @@ class Login:
             self._tries.popitem(last=False)
         return bucket
 
-    def _ask(self, request: Request, problem: str = "", status: int = 200) -> Response:
+    def _ask(self, request: Request, problem: str = "", status: int = 200, reason: str | None = None) -> Response:
+        """The form. `reason` is for the log, if it is more than the visitor is told."""
         assert self._inbound is not None
+        http_answer(request.scope).reason = reason or problem
         values = {"proof": session_in(request.scope).proof, "problem": problem, "wants": self._inbound.wants}
         return html("login.html", {**_OUTSIDE, **values}, status)
 

@@ -138,6 +138,8 @@ class Visit:
             status = error.code
             if status in REFUSALS:
                 audit.note("refused", **audit.of_call(call), outcome=status)
+                # So that it gets no second line.
+                http.refusal = error
             raise
         except Exception:
             status = "crashed"
@@ -167,6 +169,8 @@ class Visit:
         return html(template, common | values, status)
 
     def failed(self, error: GatewayError) -> HTMLResponse:
+        # The other messages may name a note.
+        http_answer(self.request.scope).reason = error.message if error.code in _TOLD else error.code
         title = _TITLES.get(error.code, _FAILED)
         page = self.page("error.html", _STATUS.get(error.code, 502), title=title, error=error)
         if error.retry_after_seconds is not None:
@@ -174,6 +178,8 @@ class Visit:
         return page
 
 
+# Whose message the log tells, too.
+_TOLD: Final = REFUSALS | {"rate_limited", "payload_too_large"}
 _FAILED: Final = "That did not work"
 _TITLES: Final = {
     "no_brain": "No such brain",

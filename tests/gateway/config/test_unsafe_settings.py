@@ -407,7 +407,10 @@ SAFE: dict[str, dict[str, str]] = {
     "a short token on loopback": {"BRAINS_TOKEN": "abc"},
     "tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **TOKENS, **NAMED},
     "tokens, and the embedded brain for all": TOKENS,
-    "tokens, and a Redis with an option": {**TOKENS, "BRAINS_REDIS_URL": "rediss://cache.example?health_check_interval=9"},
+    "tokens, and a Redis with an option": {
+        **TOKENS,
+        "BRAINS_REDIS_URL": "rediss://cache.example?health_check_interval=9",
+    },
     "tokens, and a Redis by a socket": {**TOKENS, "BRAINS_REDIS_URL": "unix:///run/redis.sock?db=1"},
     "tokens, and limits for all": {**TOKENS, "BRAINS_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:6379/0"},
     "access tokens on all interfaces": {"BRAINS_HOST": "0.0.0.0", **HOSTED},

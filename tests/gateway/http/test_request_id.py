@@ -99,6 +99,7 @@ REFUSED: dict[str, tuple[int, str, dict[str, Any]]] = {
         {"json": {}, "headers": {"host": "evil.example"}},
     ),
     "nothing there": (404, "nothing is served at this path", {"path": "/nothing"}),
+    "no token of the operator": (401, "not the token of the operator", {"path": "/metrics", "method": "GET"}),
     "another method": (405, "not a POST", {"method": "GET", "headers": {"authorization": "reader"}}),
     "a large body": (
         413,
@@ -135,7 +136,14 @@ def test_a_refusal_is_one_line_with_its_reason_address_and_id(
     assert line.get("caller") == (None if name in OF_NOBODY else "reader")
 
 
-OF_NOBODY = {"no token", "a wrong token", "a page of elsewhere", "another name", "nothing there"}
+OF_NOBODY = {
+    "no token",
+    "a wrong token",
+    "a page of elsewhere",
+    "another name",
+    "nothing there",
+    "no token of the operator",
+}
 
 
 def test_calls_beyond_the_limit_have_lines_with_their_caller(tmp_path: Path, tokens: dict[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Who sees what on the page: the same callers, scopes and private notes as at the tools, and no page of others."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.app.audit_log import AuditFile
 from gateway.app.page import has_page
 from gateway.config.settings import load
+from gateway.operations import audit
 from gateway.ui.session import Seal, Session
 from tests.gateway.http.auth.tokens import kept
 from tests.gateway.ui.browsing import Browser, call
@@ -198,6 +201,42 @@ def log_in(served: Served, token: str) -> Browser:
     assert browser.at.endswith("/ui/login")
     browser.send("/ui/login", token=token)
     return browser
+
+
+def test_why_the_page_refuses_somebody_is_one_line_in_each_log(
+    house: tuple[Served, dict[str, str]], tmp_path: Path
+) -> None:
+    served, tokens = house
+    file = tmp_path / "audit.jsonl"
+    audit.set_up(AuditFile(file).write)
+    try:
+        with capture_logs() as logs:
+            log_in(served, "wrong")
+            browser = log_in(served, tokens["eve"])
+            browser.open("/ui/brains/main/ask")
+            _, fields = browser.form("/ask")
+            browser.post("/ui/brains/main/remove", {**fields, "path": "memory/global/a.md"})
+            browser.post("/ui/brains/main/remove", {**fields, "proof": "old", "path": "memory/global/a.md"})
+            browser.open("/ui/brains/main/note?path=memory/global/secret-plan.md")
+    finally:
+        audit.set_up(None)
+    told = [line for line in logs if line["event"] == "http.refused"]
+    assert {line["address"] for line in told} == {"127.0.0.1"}
+    assert all(line["request_id"] for line in told)
+    needs = "This needs the scope brains:write, which your token does not have. Use one with brains:read brains:write."
+    old = "This form is too old. Go back, load the page again, and repeat it."
+    assert [(line["status"], line.get("caller"), line["reason"]) for line in told] == [
+        (401, None, "unknown token"),
+        (403, "a test", needs),
+        (403, "a test", old),
+        (404, "a test", "not_found"),
+    ]
+    kept_lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [(line["caller"], line["outcome"]) for line in kept_lines if line["audit"] == "refused"] == [
+        ("nobody", "unknown token"),
+        ("a test", "insufficient_scope"),
+        ("a test", old),
+    ]
 
 
 def test_a_token_is_asked_for_once_and_kept_in_a_cookie_that_only_we_can_open(
