@@ -19,7 +19,8 @@ def run(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def back_up(settings: Settings, arguments: argparse.Namespace) -> None:
     made = database_file.back_up(settings, arguments.file, with_secrets=arguments.with_secrets)
-    audit.note("export", tool="backup", to=str(made.file), notes=made.documents, outcome="ok")
+    secrets = True if arguments.with_secrets else None
+    audit.note("export", tool="backup", to=str(made.file), notes=made.documents, secrets=secrets, outcome="ok")
     counts = f"{_count(made.brains, 'brain')}, {_count(made.documents, 'document')}, {made.size:,} bytes"
     say(f"{made.file} is made and looked through: {counts}.")
     say("Tokens and keys are in it: keep it where only you can read it." if arguments.with_secrets else _WITHOUT)
@@ -27,7 +28,9 @@ def back_up(settings: Settings, arguments: argparse.Namespace) -> None:
 
 def restore(settings: Settings, arguments: argparse.Namespace) -> None:
     restored, written = database_file.restore(settings, arguments.file, with_secrets=arguments.with_secrets)
-    audit.note("command", tool="restore", path=str(arguments.file), notes=restored.documents, outcome="ok")
+    secrets = True if written else None
+    facts = {"path": str(arguments.file), "notes": restored.documents, "secrets": secrets}
+    audit.note("command", tool="restore", **facts, outcome="ok")
     counts = f"{_count(restored.brains, 'brain')}, {_count(restored.documents, 'document')}"
     say(f"{restored.file} is the backup now: {counts}.")
     if restored.kept:

@@ -50,7 +50,7 @@ async def _delete(desk: Desk, arguments: argparse.Namespace) -> None:
     if not arguments.yes and not _typed(slug):
         raise CannotStart("Nothing was deleted. To delete it without being asked, add --yes.")
     try:
-        await desk.brain.serve(desk.call(), str(brain.get("id") or slug), "delete_brain", {})
+        await desk.brain.serve(desk.call(), str(brain.get("id") or slug), "delete_brain", {"slug": slug})
     except GatewayError as error:
         if error.code != "not_implemented":
             raise

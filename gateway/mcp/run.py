@@ -43,7 +43,7 @@ _TROUBLE: Final = frozenset(
 )
 
 # Codes that mean: you may not do this, or it does not exist.
-REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed"})
+REFUSALS: Final = frozenset({"forbidden", "insufficient_scope", "no_brain", "file_not_allowed", "fetch_blocked"})
 
 
 def tools_of(surface: Surface, observers: ToolObservers | None = None) -> list[Tool]:

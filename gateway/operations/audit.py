@@ -15,6 +15,7 @@ Kind = Literal["write", "delete", "export", "login", "refused", "command"]
 
 # The arguments that name the note, session or brain of an operation. The first one that is given is used.
 _NAMES: Final = ("path", "session_id", "slug")
+_DELETES: Final = frozenset({Op.DELETE_DOCUMENT, Op.DELETE_BRAIN})
 _LONGEST: Final = 512
 _sink: Sink | None = None
 _user: str | None = None
@@ -45,7 +46,7 @@ def note_write(call: Call, op: Op, args: Args, answer: Args, outcome: str) -> No
     named = [str(said[name]) for said in (args, answer) for name in _NAMES if said.get(name) is not None]
     paths = list(args["writes"]) if "writes" in args else None
     where = {"path": named[0] if named else None, "paths": paths, "to": args.get("to")}
-    kind: Kind = "delete" if op is Op.DELETE_DOCUMENT or _puts_away(op, args) else "write"
+    kind: Kind = "delete" if op in _DELETES or _puts_away(op, args) else "write"
     note(kind, **of_call(call), op=op.value, **where, outcome=outcome)
 
 

@@ -55,6 +55,7 @@ def test_who_wrote_deleted_came_in_and_was_refused(tmp_path: Path, era: Era) -> 
         called(served, ann, "memory_forget", era, path="memory/global/plan.md")
         called(served, ben, "memory_remember", era, content=SECRET)
         called(served, ben, "memory_search", era, query=SECRET, brain="another")
+        called(served, ann, "memory_ingest_url", era, url="http://169.254.169.254/latest/meta-data")
         called(served, f"bgt_{SECRET}", "memory_search", era, query=SECRET)
 
     found = lines_of(file)
@@ -66,6 +67,7 @@ def test_who_wrote_deleted_came_in_and_was_refused(tmp_path: Path, era: Era) -> 
         ("login", "ben", None, "ok"),
         ("refused", "ben", "memory_remember", "insufficient_scope"),
         ("refused", "ben", "memory_search", "forbidden"),
+        ("refused", "ann's laptop", "memory_ingest_url", "fetch_blocked"),
         ("refused", "nobody", None, "unknown token"),
     ]
     written, deleted = found[1:3]
@@ -103,7 +105,9 @@ def test_commands_say_who_gave_them(tmp_path: Path) -> None:
     path = next(line["path"] for line in lines_of(file))
     done("rm", path, "--yes")
     done("export", str(tmp_path / "out"))
-    done("backup", str(tmp_path / "copy.sqlite3"))
+    done("backup", str(tmp_path / "copy.sqlite3"), "--with-secrets")
+    done("brains", "create", "attic")
+    done("brains", "delete", "attic", "--yes")
     done("token", "create", "laptop", "--brain", "main", "--scope", "write")
     record = json.loads((tmp_path / "data" / "tokens.json").read_text())["tokens"][0]["id"]
     done("token", "revoke", record)
@@ -116,10 +120,14 @@ def test_commands_say_who_gave_them(tmp_path: Path) -> None:
         ("delete", "rm"),
         ("export", "export"),
         ("export", "backup"),
+        ("write", "brains"),
+        ("delete", "brains"),
         ("command", "token create"),
         ("command", "token revoke"),
     ]
     assert found[1]["path"] == path
+    assert (found[3]["to"], found[3]["secrets"]) == (str(tmp_path / "copy.sqlite3"), True)
+    assert (found[5]["op"], found[5]["path"]) == ("delete_brain", "attic")
     assert found[-1]["client"] == record
     assert SECRET not in file.read_text()
 
