@@ -137,6 +137,12 @@ def test_the_service_gets_its_secrets_as_files() -> None:
     assert re.findall(r"^LoadCredential=(\w+):", UNIT, re.MULTILINE) == ["config", "token"]
 
 
+def test_the_audit_log_that_the_manual_names_is_where_the_service_may_write() -> None:
+    manual = (DEPLOY.parent / "docs" / "operating.md").read_text(encoding="utf-8")
+    (directory,) = set(re.findall(r"/var/log/([\w-]+)/audit\.jsonl", manual))
+    assert f"LogsDirectory={directory}\n" in UNIT
+
+
 def test_its_commands_are_commands_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in COMPOSE.read_text(encoding="utf-8").splitlines() if "brains-gateway " in line]
     commands = [re.split(r"brains-gateway ", line, maxsplit=1)[1] for line in lines]

@@ -31,6 +31,18 @@ OTHERWISE = {
     "a fixed number of replicas": ("--set", "autoscaling.enabled=false,networkPolicy.enabled=false,replicas=3"),
     "an image by its digest": ("--set", f"image.digest=sha256:{'0' * 64},imagePullSecrets[0].name=pull"),
     "metrics by annotations": ("--set", "metrics.annotations=true,env.OTEL_SERVICE_NAME=brains"),
+    "a volume for the audit log": (
+        "--set",
+        "settings.audit_log=/var/log/brains-gateway/audit.jsonl,volumes[0].name=audit,"
+        "volumes[0].hostPath.path=/var/log/brains-gateway,volumeMounts[0].name=audit,"
+        "volumeMounts[0].mountPath=/var/log/brains-gateway",
+    ),
+    "as many as calls under way ask for": (
+        "--set",
+        "autoscaling.metrics[0].type=Pods,autoscaling.metrics[0].resource=null,"
+        "autoscaling.metrics[0].pods.metric.name=brains_calls_in_flight,"
+        "autoscaling.metrics[0].pods.target.type=AverageValue,autoscaling.metrics[0].pods.target.averageValue=30",
+    ),
     "some nodes": ("--set", "nodeSelector.disk=ssd,tolerations[0].key=a,tolerations[0].operator=Exists"),
 }
 
