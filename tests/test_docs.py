@@ -1,5 +1,6 @@
 """The documents tell the truth: tables are current, links lead somewhere, what is named exists, versions agree."""
 
+import ast
 import re
 import subprocess
 from collections import Counter
@@ -18,6 +19,7 @@ COUNTED = {"requests"}
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 URL = re.compile(r"https?://\S+")
+EVENT = re.compile(r"[a-z_]+\.[a-z_]+")
 PATH = re.compile(r"`((?:gateway|contract|tests|bench|deploy|docs)/[^`\s]*)`")
 
 
@@ -28,6 +30,15 @@ def text_of(page: Path) -> str:
 def prose_of(page: Path) -> str:
     """A page without its code and without what is generated."""
     return FENCED.sub("", MARKED.sub("", text_of(page)))
+
+
+def events_of(node: ast.AST) -> list[str]:
+    """The events that a call of the log names, first or behind the level."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="log")), args=[*args]):
+            said = [part.value for arg in args for part in ast.walk(arg) if isinstance(part, ast.Constant)]
+            return [event for event in said if isinstance(event, str) and EVENT.fullmatch(event)]
+    return []
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -99,6 +110,14 @@ def test_files_that_are_named_exist() -> None:
         return (path for path, pattern in patterns.items() if not any(ROOT.glob(pattern)))
 
     assert of_pages(missing) == []
+
+
+def test_every_event_of_the_log_is_in_the_manual() -> None:
+    manual = text_of(ROOT / "docs" / "operating.md")
+    sources = [ast.parse(text_of(path)) for path in (ROOT / "gateway").rglob("*.py")]
+    events = {event for source in sources for node in ast.walk(source) for event in events_of(node)}
+    assert {"call.served", "http.refused", "limits.local"} <= events
+    assert {event for event in events if f"`{event}`" not in manual} == set()
 
 
 def test_lines_are_short() -> None:

@@ -4,6 +4,8 @@ import errno
 import getpass
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -77,11 +79,34 @@ def keep_audit(settings: Settings, *, of_command: bool = False) -> None:
     """
     if settings.audit_log is None or audit.is_kept():
         return
-    try:
+    with _telling(settings.audit_log):
         audit.set_up(AuditFile(settings.audit_log).write, _user() if of_command else None)
+
+
+def check_audit_log(settings: Settings) -> None:
+    """The same check, but no file is made: it would belong to whoever asks, and the gateway could not write to it.
+
+    Raises:
+        BadSetting: it cannot be written to.
+    """
+    if (path := settings.audit_log) is None:
+        return
+    with _telling(path):
+        if path.exists():
+            os.close(_opened(path))
+        elif not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         why = f"cannot be written to ({error.strerror})"
-        raise BadSetting(f"BRAINS_AUDIT_LOG: {settings.audit_log} {why}: name another file, or unset it.") from None
+        raise BadSetting(f"BRAINS_AUDIT_LOG: {path} {why}: name another file, or unset it.") from None
 
 
 def _user() -> str:

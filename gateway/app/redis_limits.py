@@ -19,6 +19,8 @@ _SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 5.0
 _MEANWHILE: Final = "Each process counts for itself, and does not wait for the others before it writes to a session."
 _PREFIX: Final = "brains-gateway:"
+# How much is shown of what Redis says.
+_SHOWN: Final = 200
 # As `Bucket` in gateway/brain/limits.py, by the clock of Redis. A bucket that is full again need not be kept.
 _TAKE: Final = """
 local per_second, holds, amount = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -120,7 +122,7 @@ class RedisLimits:
         except (RedisError, OSError, TimeoutError) as error:
             self._paused_until = self._clock() + _PAUSE_SECONDS
             if not self._is_down:
-                log.error("limits.local", error=type(error).__name__, meanwhile=_MEANWHILE)
+                log.error("limits.local", error=type(error).__name__, reason=_short(error), meanwhile=_MEANWHILE)
             self._is_down = True
             return None
         if self._is_down:
@@ -134,6 +136,23 @@ class RedisLimits:
         if self._giving_back:
             await asyncio.wait(self._giving_back, timeout=_SECONDS)
         await self._redis.aclose()
+
+
+async def trouble_with_redis(url: str) -> str | None:
+    """Why Redis does not serve, in the words of its library; None if it does."""
+    redis = Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)
+    try:
+        # A script, because that is what limits need: a user of Redis may be allowed to ping and no more.
+        await redis.register_script("return 1")()
+    except (RedisError, OSError, TimeoutError) as error:
+        return f"{type(error).__name__}: {_short(error)}"
+    finally:
+        await redis.aclose()
+    return None
+
+
+def _short(error: Exception) -> str:
+    return str(error)[:_SHOWN].rstrip(".")
 
 
 def _key(place: str) -> str:

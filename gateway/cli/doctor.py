@@ -42,7 +42,7 @@ def doctor(settings: Settings, *, as_json: bool) -> bool:
                 report["logins"] = _logins(settings)
             if in_vain := ignored(settings):
                 report["ignored"] = in_vain
-            found = [*problems_of_file(settings, thorough=True), *_of_the_door(settings)]
+            found = [*problems_of_file(settings, thorough=True), *_of_the_door(settings), *await _of_redis(settings)]
             report["problems"] = [*found, *report["problems"]]
             if settings.dialect != "auto" and settings.upstream_url is not None:
                 report["problems"] += await _other_dialect(settings)
@@ -80,6 +80,19 @@ def _of_the_door(settings: Settings) -> list[JsonObject]:
     except BadSetting as error:
         return [{"code": "validation_error", "message": str(error), "remedy": ""}]
     return []
+
+
+async def _of_redis(settings: Settings) -> list[JsonObject]:
+    """Why limits do not hold for all replicas together, though they should."""
+    if settings.redis_url is None:
+        return []
+    # Imported when used, because few have Redis.
+    from gateway.app.redis_limits import trouble_with_redis
+
+    if (trouble := await trouble_with_redis(settings.redis_url.get_secret_value())) is None:
+        return []
+    said = f"Redis does not serve ({trouble}), so each process counts its callers' limits for itself."
+    return [{"code": "upstream_unavailable", "message": said, "remedy": "Check BRAINS_REDIS_URL, and Redis."}]
 
 
 async def _models_of(gateway: Gateway) -> JsonObject | None:

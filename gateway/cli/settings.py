@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from gateway.app.audit_log import check_audit_log
 from gateway.cli.print_table import print_table
 from gateway.config.settings import BadSetting, Settings
 from gateway.config.sources import PREFIX, Origin, origins, warnings
@@ -38,6 +39,7 @@ def _refusal(settings: Settings) -> str | None:
     """The error with which `serve` would not start."""
     try:
         check_serving(settings)
+        check_audit_log(settings)
     except BadSetting as error:
         return str(error)
     return None

@@ -33,7 +33,7 @@ def check_local(settings: Settings) -> None:
     if settings.upstream_auth == "passthrough":
         raise BadSetting("BRAINS_UPSTREAM_AUTH is passthrough, and only over HTTP do callers bring a token to pass on.")
     outbound = _outbound(settings.model_copy(update={"auth": None}))
-    for sentence in (*outbound, *_keys(settings), *_roots(settings)):
+    for sentence in (*outbound, *_redis(settings), *_keys(settings), *_roots(settings)):
         raise BadSetting(sentence)
     check_platform(settings)
 

@@ -1,6 +1,7 @@
 """Limits that all replicas share, in a real Redis: they add up, and each replica goes on alone without it."""
 
 import asyncio
+import json
 import subprocess
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from gateway.app.redis_limits import RedisLimits
 from gateway.brain.limits import Allowance, Bucket, LimitReached, Limits
 from tests.canaries.processes import Process, running
 from tests.daemons.real import free_port
+from tests.gateway.cli.running import run
 from tests.gateway.http.auth.tokens import kept
 from tests.replicas.holding import happened, say, two_gateways
 from tests.served import raw_call, serving
@@ -79,6 +81,25 @@ async def test_without_redis_nobody_says_and_that_is_told_once_and_it_is_used_ag
         assert [line["event"] for line in lines] == ["limits.local", "limits.shared"]
     finally:
         await buckets.close()
+
+
+def test_doctor_says_whether_limits_hold_for_all_replicas(tmp_path: Path) -> None:
+    def told(url: str) -> tuple[int, list[str]]:
+        done = run(tmp_path, "doctor", "--json", BRAINS_REDIS_URL=url, BRAINS_SURFACES="memory")
+        return done.returncode, [problem["message"] for problem in json.loads(done.stdout)["problems"]]
+
+    port = free_port()
+    with redis_server(port, tmp_path) as url:
+        assert told(url) == (0, [])
+        code, (said,) = told(f"redis://127.0.0.1:{port}/77")
+        assert code == 1
+        assert said.startswith("Redis does not serve (ResponseError: DB index is out of range)")
+    code, (said,) = told(url)
+    assert code == 1
+    assert said.startswith("Redis does not serve (ConnectionError: ")
+    done = run(tmp_path, "doctor", BRAINS_REDIS_URL="redis://127.0.0.1:no")
+    assert done.returncode == 2
+    assert done.stderr == "brains-gateway: BRAINS_REDIS_URL must be an address such as redis://127.0.0.1:6379/0.\n"
 
 
 @pytest.fixture

@@ -189,6 +189,16 @@ def test_a_person_is_told_the_same_as_a_table_and_why_serve_would_not_start(tmp_
     assert lines[-1].startswith("serve does not start with these: BRAINS_HOST is 0.0.0.0, which others can reach")
 
 
+def test_an_audit_log_that_cannot_be_written_is_told_and_none_is_made(tmp_path: Path) -> None:
+    def told(file: Path) -> str:
+        return str(json.loads(run_here("settings", "--json", BRAINS_AUDIT_LOG=str(file)).stdout)["refusal"])
+
+    assert told(tmp_path / "none" / "audit").endswith("(No such file or directory): name another file, or unset it.")
+    assert told(tmp_path).endswith("(Is a directory): name another file, or unset it.")
+    assert told(tmp_path / "audit") == "None"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_variable_of_the_supervisor_is_offered_to_nobody() -> None:
     assert warnings(Settings.model_fields, {"BRAINS_WORKERS": "4"}) == [
         "BRAINS_WORKERS is not a setting and has no effect."
