@@ -91,7 +91,12 @@ def test_the_operator_of_prometheus_is_told_where_metrics_and_their_token_are() 
 
 @pytest.mark.needs_command("promtool")
 def test_prometheus_loads_the_rules() -> None:
-    assert "SUCCESS: 12 rules found" in ran("promtool", "check", "rules", DEPLOY / "monitoring" / "rules.yaml")
+    assert "SUCCESS: 13 rules found" in ran("promtool", "check", "rules", DEPLOY / "monitoring" / "rules.yaml")
+
+
+@pytest.mark.needs_command("promtool")
+def test_alerts_fire_on_what_they_are_for_and_on_nothing_else() -> None:
+    assert "SUCCESS" in ran("promtool", "test", "rules", ROOT / "tests" / "peers" / "alerts.yaml")
 
 
 @pytest.mark.needs_command("promtool")
