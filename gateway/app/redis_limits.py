@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
+
+from gateway.app.redis_client import redis_client
 
 log = structlog.get_logger()
 
@@ -67,7 +68,7 @@ class RedisLimits:
     def __init__(
         self, url: str, clock: Callable[[], float] = time.monotonic, held_seconds: float = HELD_SECONDS
     ) -> None:
-        self._redis = Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)
+        self._redis = redis_client(url, _SECONDS)
         self._take: Any = self._redis.register_script(_TAKE)
         self._hold: Any = self._redis.register_script(_HOLD)
         self._renew: Any = self._redis.register_script(_RENEW)
@@ -140,7 +141,7 @@ class RedisLimits:
 
 async def trouble_with_redis(url: str) -> str | None:
     """Why Redis does not serve, in the words of its library; None if it does."""
-    redis = Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)
+    redis = redis_client(url, _SECONDS)
     try:
         # A script, because that is what limits need: a user of Redis may be allowed to ping and no more.
         await redis.register_script("return 1")()

@@ -4,9 +4,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from gateway.app.redis_client import redis_client
 from gateway.http.auth.login.logins import LISTED_SECONDS, LoginsDown
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class RedisLogins:
     """Keys that expire by themselves, and a list of recently revoked logins."""
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self._redis = Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)
+        self._redis = redis_client(url, _SECONDS)
         self._take_step: Any = self._redis.register_script(_TAKE_STEP)
         self._clock = clock
 

@@ -83,6 +83,25 @@ async def test_without_redis_nobody_says_and_that_is_told_once_and_it_is_used_ag
         await buckets.close()
 
 
+@pytest.mark.usefixtures("patient")
+async def test_after_a_restart_of_redis_limits_hold_for_all_at_once(tmp_path: Path) -> None:
+    """All idle connections are closed then, not only the one that is used first."""
+    port = free_port()
+    buckets = RedisLimits(f"redis://127.0.0.1:{port}/0")
+
+    async def taken() -> list[float | None]:
+        return await asyncio.gather(*(buckets.take(f"calls:{n}", 1, 2, 1) for n in range(5)))
+
+    try:
+        with capture_logs() as lines:
+            for _ in range(2):
+                with redis_server(port, tmp_path):
+                    assert await taken() == [0] * 5
+        assert lines == []
+    finally:
+        await buckets.close()
+
+
 def test_doctor_says_whether_limits_hold_for_all_replicas(tmp_path: Path) -> None:
     def told(url: str) -> tuple[int, list[str]]:
         done = run(tmp_path, "doctor", "--json", BRAINS_REDIS_URL=url, BRAINS_SURFACES="memory")
