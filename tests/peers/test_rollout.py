@@ -210,6 +210,47 @@ def test_behind_nginx_a_replica_that_is_gone_costs_no_call(tmp_path: Path) -> No
             assert not said["result"].get("isError"), said
 
 
+@contextmanager
+def behind_caddy(folder: Path, replicas: list[str]) -> Iterator[str]:
+    """Our file as it is, but for its address, and where the replicas are."""
+    url = f"http://localhost:{free_port()}"
+    said = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    said = said.replace("brains.example {", f"{url} {{").replace("127.0.0.1:8787", " ".join(replicas))
+    (folder / "Caddyfile").write_text(f"{{\n\tadmin off\n\tauto_https off\n}}\n{said}")
+    command = ["caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+    environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as caddy:
+        try:
+            with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as http:
+                http.get(f"{url}/livez", timeout=60)
+            yield url
+        finally:
+            caddy.terminate()
+
+
+@pytest.mark.needs_command("caddy")
+def test_behind_caddy_a_replica_that_is_gone_costs_a_call_one_resend_at_most(tmp_path: Path) -> None:
+    (tmp_path / "caddy").mkdir()
+    call = raw_call("modern", "memory_search", {"query": "x"})
+    with ExitStack() as staying, ExitStack() as leaving:
+        settings = {"allowed_hosts": ("localhost",), "surfaces": ("memory",)}
+        first = staying.enter_context(serving(tmp_path / "data", None, **settings))
+        second = leaving.enter_context(serving(tmp_path / "data", None, **settings))
+        replicas = [served.url.removeprefix("http://") for served in (first, second)]
+        url = staying.enter_context(behind_caddy(tmp_path / "caddy", replicas))
+        again = 0
+        for turn in range(12):
+            if turn == 4:
+                leaving.close()
+            # A connection for each call, so that no call meets one that the replica has closed.
+            answers = [httpx.post(f"{url}/mcp", **call, trust_env=False, timeout=60)]
+            if answers[0].status_code != 200:
+                again += 1
+                answers.append(httpx.post(f"{url}/mcp", **call, trust_env=False, timeout=60))
+            assert answers[-1].status_code == 200, [answer.status_code for answer in answers]
+        assert again <= 3
+
+
 @pytest.mark.needs_command("systemd-socket-activate")
 def test_a_socket_of_systemd_is_served(tmp_path: Path) -> None:
     port = free_port()
