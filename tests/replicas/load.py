@@ -1,10 +1,12 @@
 """Clients that write through a load balancer as long as a test lasts, and a check of what is stored in the end."""
 
 import asyncio
+import math
 import random
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,22 @@ class Told:
     searches: int = 0
     sent: Counter[int] = field(default_factory=Counter)
     """How many calls were sent once, how many twice, and so on."""
+    disturbances: list[tuple[float, float]] = field(default_factory=list)
+    """When each kill or restart began, and when all was well again; infinite until then."""
+    failed_twice: int = 0
+    """How many calls were sent again more often than they met a kill or a restart."""
+
+    @contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """While something is killed and comes back."""
+        begun, n = time.monotonic(), len(self.disturbances)
+        self.disturbances.append((begun, math.inf))
+        yield
+        self.disturbances[n] = (begun, time.monotonic())
+
+    def met_since(self, begun: float) -> int:
+        """How many kills and restarts a call has met that began then."""
+        return sum(ends >= begun for _, ends in self.disturbances)
 
 
 @dataclass
@@ -59,12 +77,14 @@ class Client:
     told: Told
 
     async def call(self, tool: str, arguments: dict[str, Any], era: Era) -> dict[str, Any] | None:
+        begun = time.monotonic()
         for n in range(1, RESENDS + 1):
             said = await self._once(tool, arguments, era)
             if said is None:
                 self.told.errors[BROKEN] += 1
             elif not said.get("isError"):
                 self.told.sent[n] += 1
+                self.told.failed_twice += n > 2 and n - 1 > self.told.met_since(begun)
                 return said
             else:
                 error = said["structuredContent"]

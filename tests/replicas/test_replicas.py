@@ -19,8 +19,8 @@ from tests.canaries.processes import Process, running
 from tests.faults.proof.shelves import mark
 from tests.gateway.test_processes import children_of
 from tests.replicas.balancer import balancing
-from tests.replicas.load import BROKEN, Told, differences, load, stored, until_written, with_token
-from tests.served import messages_of, raw_call
+from tests.replicas.load import BROKEN, Client, Told, differences, load, stored, until_written, with_token
+from tests.served import Era, messages_of, raw_call
 
 UPSTREAM_TOKEN = "upstream-token"
 
@@ -163,6 +163,26 @@ async def _echoed(port: int) -> bytes:
         return b""
     finally:
         writer.close()
+
+
+@pytest.mark.parametrize(("kills", "breaks", "twice"), [(0, 1, 0), (1, 1, 0), (1, 2, 1), (2, 2, 0), (2, 3, 1)])
+async def test_a_call_that_broke_more_often_than_something_was_killed_has_failed_twice(
+    kills: int, breaks: int, twice: int
+) -> None:
+    told, left = Told(), [*[False] * (breaks - kills), *[True] * kills]
+
+    class Unlucky(Client):
+        async def _once(self, tool: str, arguments: dict[str, Any], era: Era) -> dict[str, Any] | None:
+            if not left:
+                return {}
+            if left.pop():
+                with told.disturbed():
+                    return None
+            return None
+
+    async with httpx.AsyncClient() as http:
+        assert await Unlucky(http, "", "", told).call("memory_search", {}, "modern") == {}
+    assert (told.failed_twice, told.sent) == (twice, {breaks + 1: 1})
 
 
 def test_the_check_of_these_tests_tells_what_is_lost_doubled_and_out_of_order(tmp_path: Path) -> None:
