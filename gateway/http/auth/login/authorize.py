@@ -76,9 +76,9 @@ class Authorize:
         except _Wrong as wrong:
             said = {"error": wrong.error, "error_description": str(wrong)}
             if is_on_this_machine(redirect_uri):
-                return self._send_back(redirect_uri, query.get("state"), **said)
+                return self._send_back(request, redirect_uri, query.get("state"), **said)
             # Anybody can register an address. So a link to this login sends nobody there before they have seen it.
-            _note_wrong(said)
+            _note_wrong(request, said)
             return refusal_page(str(wrong), tell=self._answer(redirect_uri, query.get("state"), said))
         browser = cookie_of(request, self._cookie) or ""
         browser = browser if _BROWSER.fullmatch(browser) else secrets.token_urlsafe(24)
@@ -101,7 +101,7 @@ class Authorize:
             return _refuse(request, _ELSEWHERE, reason=str(error))
         asked = Asked(**said["asked"])
         if given.get("decision") == "deny":
-            return self._send_back(asked.redirect_uri, asked.state, error="access_denied")
+            return self._send_back(request, asked.redirect_uri, asked.state, error="access_denied")
         if kind == "consent":
             return self._consented(asked, said, request)
         return await self._logged_in(asked, given, request)
@@ -133,7 +133,9 @@ class Authorize:
         to_whom: JsonObject = {"caller": user.name, "client": short_id(asked.client), "address": http.address}
         audit.note("login", **to_whom, outcome="ok", request_id=http.request_id)
         log.info("login.granted", user=user.name, client=short_id(asked.client), scope=asked.granted_to(user))
-        return self._send_back(asked.redirect_uri, asked.state, code=self.grants.code(asked, user, said["login"]))
+        return self._send_back(
+            request, asked.redirect_uri, asked.state, code=self.grants.code(asked, user, said["login"])
+        )
 
     async def _program(self, query: Mapping[str, str], address: str) -> tuple[str, Client]:
         """The program, and the address to which it gets its answer. Raises: BadClient, TooMany, _Unclear."""
@@ -192,9 +194,9 @@ class Authorize:
             raise Broken("of another browser")
         return said
 
-    def _send_back(self, redirect_uri: str, state: str | None, **answer: str) -> Response:
+    def _send_back(self, request: Request, redirect_uri: str, state: str | None, **answer: str) -> Response:
         if "error" in answer:
-            _note_wrong(answer)
+            _note_wrong(request, answer)
         there = self._answer(redirect_uri, state, answer)
         return Response(status_code=303, headers={**security_headers(redirect_uri), "location": there})
 
@@ -221,8 +223,16 @@ def _refuse(request: Request, sentence: str, status: int = 400, reason: str | No
     return refusal_page(sentence, status)
 
 
-def _note_wrong(answer: Mapping[str, str]) -> None:
-    log.warning("login.refused", path="/authorize", error=answer["error"], reason=answer.get("error_description"))
+def _note_wrong(request: Request, answer: Mapping[str, str]) -> None:
+    http = http_answer(request.scope)
+    log.warning(
+        "login.refused",
+        path="/authorize",
+        error=answer["error"],
+        reason=answer.get("error_description"),
+        address=http.address,
+        request_id=http.request_id,
+    )
 
 
 def _note_refused(request: Request, reason: str) -> None:

@@ -436,6 +436,17 @@ def test_a_registration_that_says_too_little_or_too_much_is_refused(ada: Person,
 # --- What is told
 
 
+def test_a_login_that_cannot_be_granted_is_logged_with_its_reason_and_address(ada: Person) -> None:
+    with capture_logs() as logs:
+        ada.begin(response_type="token")
+        ada.fill(ada.begin(), decision="deny")
+    told = [event for event in logs if event["event"] == "login.refused"]
+    assert [event["error"] for event in told] == ["unsupported_response_type", "access_denied"]
+    assert [event["reason"] for event in told] == ["Only response_type=code is served here.", None]
+    assert {event["address"] for event in told} == {"127.0.0.1"}
+    assert all(event["request_id"] for event in told)
+
+
 def test_refusals_are_logged_with_their_reason_and_no_secret(ada: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     # All tests of a process count together, and have caused many refusals before.
     for most in ("LINES", "LINES_OF_ONE"):
