@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -190,20 +190,28 @@ def proxied(folder: Path, replicas: list[str], rate: int = 100) -> Iterator[str]
             nginx.terminate()
 
 
+@contextmanager
+def two_gateways(data_dir: Path) -> Iterator[tuple[list[str], Callable[[], None]]]:
+    """Where two gateways are that share their data, and what stops the second one."""
+    settings = {"allowed_hosts": ("localhost",), "surfaces": ("memory",)}
+    with ExitStack() as staying, ExitStack() as leaving:
+        first = staying.enter_context(serving(data_dir, None, **settings))
+        second = leaving.enter_context(serving(data_dir, None, **settings))
+        yield [served.url.removeprefix("http://") for served in (first, second)], leaving.close
+
+
 @pytest.mark.needs_command("nginx")
 def test_behind_nginx_a_replica_that_is_gone_costs_no_call(tmp_path: Path) -> None:
     (tmp_path / "nginx").mkdir()
     call = raw_call("modern", "memory_search", {"query": "x"})
-    with ExitStack() as staying, ExitStack() as leaving:
-        settings = {"allowed_hosts": ("localhost",), "surfaces": ("memory",)}
-        first = staying.enter_context(serving(tmp_path / "data", None, **settings))
-        second = leaving.enter_context(serving(tmp_path / "data", None, **settings))
-        replicas = [served.url.removeprefix("http://") for served in (first, second)]
-        url = staying.enter_context(proxied(tmp_path / "nginx", replicas))
-        http = staying.enter_context(httpx.Client(verify=False, trust_env=False))
+    with (
+        two_gateways(tmp_path / "data") as (replicas, stop_one),
+        proxied(tmp_path / "nginx", replicas) as url,
+        httpx.Client(verify=False, trust_env=False) as http,
+    ):
         for turn in range(20):
             if turn == 6:
-                leaving.close()
+                stop_one()
             answer = http.post(f"{url}/mcp", **call)
             assert answer.status_code == 200, answer.text
             (said,) = [message for message in messages_of(answer) if "result" in message]
@@ -232,16 +240,14 @@ def behind_caddy(folder: Path, replicas: list[str]) -> Iterator[str]:
 def test_behind_caddy_a_replica_that_is_gone_costs_a_call_one_resend_at_most(tmp_path: Path) -> None:
     (tmp_path / "caddy").mkdir()
     call = raw_call("modern", "memory_search", {"query": "x"})
-    with ExitStack() as staying, ExitStack() as leaving:
-        settings = {"allowed_hosts": ("localhost",), "surfaces": ("memory",)}
-        first = staying.enter_context(serving(tmp_path / "data", None, **settings))
-        second = leaving.enter_context(serving(tmp_path / "data", None, **settings))
-        replicas = [served.url.removeprefix("http://") for served in (first, second)]
-        url = staying.enter_context(behind_caddy(tmp_path / "caddy", replicas))
+    with (
+        two_gateways(tmp_path / "data") as (replicas, stop_one),
+        behind_caddy(tmp_path / "caddy", replicas) as url,
+    ):
         again = 0
         for turn in range(12):
             if turn == 4:
-                leaving.close()
+                stop_one()
             # A connection for each call, so that no call meets one that the replica has closed.
             answers = [httpx.post(f"{url}/mcp", **call, trust_env=False, timeout=60)]
             if answers[0].status_code != 200:
