@@ -1,14 +1,12 @@
 """`python -m bench.observing [--before TREE]`: what metrics and traces cost a memory_search, in calls a second and CPU.
 
 It measures gateways in turn, round after round: with everything off, with metrics, and with metrics and traces, where
-either a tenth of the traces is collected or all are. The collector counts the spans that come, so that nobody measures
-traces that are lost. `--before` measures the gateway of another checkout the same way. `--spans` measures what one span
-costs: by OpenTelemetry's own library, and by ours.
+either a tenth of the traces is collected or all are. The collector keeps what comes, and counts its spans after each
+round, so that nobody measures traces that are lost. `--before` measures the gateway of another checkout the same way.
+`--spans` measures what one span costs: by OpenTelemetry's own library, and by ours.
 """
 
 import argparse
-import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -17,20 +15,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
-import uvloop
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from bench import contestants
-from bench.client import checked
+from bench.collector import spans_at
 from bench.processes import ROOT, Contestant, running
 from bench.result import table
-from bench.wire import MODERN, get
+from bench.wire import MODERN
 from bench.wrk import Load, Slice, measure, require_wrk
 from gateway.app.traces.encoding import Envelope, Parts
 from gateway.app.traces.recorder import RecordedTraces
@@ -40,64 +36,8 @@ from gateway.operations.caller import Call
 _CLIENTS: Final = 16
 _SHARE: Final = "0.1"
 _BUDGET: Final = 0.05
-_OK: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _ATTRIBUTES: Final = {f"attribute.{n}": "value" for n in range(4)}
-_HEAD_END: Final = b"\r\n\r\n"
-_COUNT_PATH: Final = "/count"
 _OFF: Final = "all off"
-_LOOKS, _LOOK_SECONDS = 10, 1.2
-
-
-class _Sink(asyncio.Protocol):
-    """Takes spans as fast as they come, says so, and tells how many came so far."""
-
-    came = 0
-
-    def __init__(self) -> None:
-        self._unread = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # That of uvloop is no asyncio.Transport.
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._unread += data
-        while (end := self._unread.find(_HEAD_END)) >= 0:
-            head = self._unread[:end].lower()
-            named = (line.partition(b":") for line in head.split(b"\r\n"))
-            length = next((int(value) for name, _, value in named if name == b"content-length"), 0)
-            start = end + len(_HEAD_END)
-            if len(self._unread) < start + length:
-                return
-            body, self._unread = self._unread[start : start + length], self._unread[start + length :]
-            self._transport.write(_counted() if head.startswith(f"get {_COUNT_PATH} ".encode()) else _taken(body))
-
-
-def _taken(body: bytes) -> bytes:
-    resources = ExportTraceServiceRequest.FromString(body).resource_spans
-    _Sink.came += sum(len(of_scope.spans) for of_resource in resources for of_scope in of_resource.scope_spans)
-    return _OK
-
-
-def _counted() -> bytes:
-    body = json.dumps(_Sink.came).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-
-
-async def _collect(port: int) -> None:
-    await (await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", port)).serve_forever()
-
-
-def _spans_at(collector: Contestant) -> int:
-    """How many came, once no more come."""
-    last = -1
-    for _ in range(_LOOKS):
-        came = int(json.loads(asyncio.run(checked(collector.port, get(_COUNT_PATH)))))
-        if came == last:
-            break
-        last = came
-        time.sleep(_LOOK_SECONDS)
-    return last
 
 
 def _ways(collector: Contestant) -> dict[str, Mapping[str, str]]:
@@ -183,7 +123,7 @@ def main(rounds: int, seconds: int, before: Path | None) -> None:
     with ExitStack() as stack:
         workdir = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(contestants.platform(workdir))
-        collector = stack.enter_context(running("collector", ["bench.observing", "--collect"], workdir))
+        collector = stack.enter_context(running("collector", ["bench.collector"], workdir))
         load = Load.of_call(contestants.SEARCH, MODERN, workdir)
         started: dict[str, Contestant] = {}
         trees = {"": ROOT, **({"before: ": before} if before else {})}
@@ -195,9 +135,9 @@ def main(rounds: int, seconds: int, before: Path | None) -> None:
         made: dict[str, list[_Round]] = {name: [] for name in started}
         for n in range(rounds):
             for name in sorted(started, reverse=bool(n % 2)):
-                earlier = _spans_at(collector)
+                earlier = spans_at(collector)
                 of_round = measure(started[name], load, _CLIENTS, seconds)
-                made[name].append(_Round(of_round, _spans_at(collector) - earlier))
+                made[name].append(_Round(of_round, spans_at(collector) - earlier))
     print(f"{rounds} rounds of {seconds} s, {_CLIENTS} clients; at most {_BUDGET:.0%} of calls a second is wanted.\n")  # noqa: T201
     print(table(["what", "calls/s", "CPU ms a call", "calls/s to off", "CPU to off", "spans a call"], _rows(made)))  # noqa: T201
 
@@ -207,13 +147,9 @@ if __name__ == "__main__":
     parser.add_argument("--before", type=Path)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--collect", action="store_true")
     parser.add_argument("--spans", action="store_true")
-    parser.add_argument("--port", type=int, default=0)
     told = parser.parse_args()
-    if told.collect:
-        uvloop.run(_collect(told.port))
-    elif told.spans:
+    if told.spans:
         spans()
     else:
         main(told.rounds, told.seconds, told.before)
