@@ -23,8 +23,9 @@ from filelock import FileLock, Timeout
 Labels = tuple[str, ...]
 
 _BYTES: Final = 8
-# The exemplar of a bucket: the trace of its last traced call, how long that took, and when it was.
+# The exemplar of a bucket: the trace of one of its last traced calls, how long that took, and when it was.
 _EXEMPLAR: Final = struct.Struct("=16sdd")
+_EXEMPLAR_SECONDS: Final = 1.0
 _LOCK, _ENDED = "lock", "ended"
 _FIGURES, _ALIVE = ".figures", ".alive"
 
@@ -104,15 +105,19 @@ class Figures:
             file.truncate(layout.file_size)
             self._map = mmap.mmap(file.fileno(), layout.file_size)
         self.values = memoryview(self._map).cast("d")
+        # When each bucket got its exemplar.
+        self._exemplified = [0.0] * layout.size
 
     def observe(self, place: int, buckets: Sequence[float], value: float, trace_id: bytes | None = None) -> None:
         """Count a value in the histogram at a place; with a trace, it is an example of its bucket."""
         bucket = place + bisect_left(buckets, value)
         self.values[bucket] += 1
         self.values[place + len(buckets) + 1] += value
-        if trace_id is not None:
+        # Writing one takes longer than all the rest, and nobody looks more often than this.
+        if trace_id is not None and abs((now := time.time()) - self._exemplified[bucket]) >= _EXEMPLAR_SECONDS:
+            self._exemplified[bucket] = now
             at = self.layout.exemplars_at + bucket * _EXEMPLAR.size
-            _EXEMPLAR.pack_into(self._map, at, trace_id, value, time.time())
+            _EXEMPLAR.pack_into(self._map, at, trace_id, value, now)
 
     def close(self) -> None:
         self.values.release()

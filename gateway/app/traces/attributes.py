@@ -87,4 +87,4 @@ def _ended(outcome: str, *, is_failure: bool) -> Attributes:
 
 
 def _hash(brain: str) -> str:
-    return hashlib.sha256(brain.encode()).hexdigest()[:_HASH_LENGTH]
+    return hashlib.sha256(brain.encode("utf-8", "replace")).hexdigest()[:_HASH_LENGTH]

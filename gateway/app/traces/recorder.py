@@ -24,6 +24,8 @@ from gateway.upstream.dialects.dialect import Route
 
 # The kinds of spans that are remembered in their encoded form. Brains and tools make many.
 _KINDS_KEPT: Final = 4096
+# The end of a header, for all flags that there are: to write a number takes longer than all the rest of it.
+_FLAGS: Final = tuple(f"-{flags:02x}" for flags in range((SAMPLED | RANDOM) + 1))
 # Ids tell spans apart and are not secret. Secure random numbers would take a system call for each. Zero is no id.
 _BITS: Final = random.Random().getrandbits
 
@@ -42,7 +44,7 @@ class Span:
         self.began = time.time_ns()
 
     def headers(self) -> Mapping[str, str]:
-        told = {"traceparent": f"00-{self.trace.hex()}-{self.id.hex()}-{self.flags:02x}"}
+        told = {"traceparent": f"00-{self.trace.hex()}-{self.id.hex()}{_FLAGS[self.flags]}"}
         return {**told, "tracestate": self.state} if self.state else told
 
 
