@@ -45,6 +45,7 @@ PRIVATE = {
     "fastmcp": ({"_mcp_server", "_origin_allowed"}, {"gateway.mcp.sdk", "bench.bare"}),
     "httpx": ({"_list", "_uri_reference"}, {"gateway.upstream.wire.request"}),
     "mcp": ({"_handle_request"}, {"gateway.mcp.sdk"}),
+    "opentelemetry-exporter-otlp-proto-http": ({"_transport"}, {"gateway.app.traces.sending"}),
 }
 # Private in looks alone: of the standard library, and in its documentation.
 DOCUMENTED = {"_exit", "_replace", "_asdict", "_fields", "_value_"}

@@ -12,6 +12,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from gateway import __version__
 from gateway.app import otel
 from gateway.app.traces.encoding import Envelope, Parts
+from gateway.app.traces.plain_http import PlainTransport, is_plain
 
 log = structlog.get_logger()
 
@@ -36,9 +37,14 @@ class Batching(NamedTuple):
 class Exporter(OTLPSpanExporter):
     """OpenTelemetry's own, with all its variables, for spans that are encoded already."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        if is_plain(self._endpoint):
+            # Not public. This is why the version of the package has an upper bound.
+            self._client._transport = PlainTransport(self._endpoint)
+
     def send(self, body: bytes) -> str | None:
         """Returns why the collector did not take them; None if it did."""
-        # Not public. This is why the version of the package has an upper bound.
         result = self._client.export(body)
         if result.success:
             return None
