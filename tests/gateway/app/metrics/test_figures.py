@@ -1,6 +1,9 @@
 """Figures of several processes: they add up, and what the dead counted is kept."""
 
+import time
 from pathlib import Path
+
+import pytest
 
 from gateway.app.metrics.figures import Exemplar, Family, Figures, Layout, Totals, read_all
 
@@ -81,3 +84,19 @@ def test_the_newest_trace_of_a_bucket_is_its_example_also_of_a_process_that_is_d
     assert (example.trace_id, example.value) == (TRACE[::-1].hex(), 0.6)
     assert [examples[0], *examples[2:]] == [None, None, None]
     second.close()
+
+
+@pytest.mark.parametrize(("later", "is_newer"), [(0.5, False), (1.0, True), (-3600.0, True)])
+def test_a_bucket_gets_another_example_after_a_second_or_when_the_clock_was_set(
+    later: float, is_newer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_790_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    living, place = figures_in(tmp_path), LAYOUT.place("seconds", "a")
+    living.observe(place, SECONDS.buckets, 0.5, TRACE)
+    now += later
+    living.observe(place, SECONDS.buckets, 0.6, TRACE[::-1])
+    ((_, _, examples),) = read_all(tmp_path, LAYOUT).rows(SECONDS)
+    assert examples[1] is not None
+    assert examples[1].trace_id == (TRACE[::-1] if is_newer else TRACE).hex()
+    living.close()
