@@ -1,11 +1,12 @@
 """The daemon as others wrote it: `memory serve` from npm, as a process of its own."""
 
 import os
+import random
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -40,8 +41,12 @@ def running_daemon(root: Path, *, llm_url: str | None = None, token: str | None 
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        return int(bound.getsockname()[1])
+    """A port for a server that is started next. No system gives those of this range to others of its own accord, so
+    nothing is likely to take it meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def environment(root: Path, llm_url: str | None, token: str | None) -> dict[str, str]:

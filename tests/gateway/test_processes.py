@@ -21,14 +21,10 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from tests.commands import run_here
+from tests.daemons.real import free_port
 from tests.gateway.app.metrics.scrape import Scrape
 from tests.gateway.conftest import structured
 from tests.served import MODE, Era, messages_of, raw_call, stdio_client
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        return int(bound.getsockname()[1])
 
 
 @dataclass
@@ -108,7 +104,7 @@ async def test_processes_share_one_data_directory_and_write_at_once(tmp_path: Pa
             Client(StreamableHttpTransport(served.url), mode=MODE["modern"]) as three,
             Client(StreamableHttpTransport(served.url), mode=MODE["legacy"]) as four,
         ):
-            clients = {"one": one, "two": two, "three": three, "four": four}
+            clients = {"otter": one, "badger": two, "lynx": three, "heron": four}
             written = await asyncio.gather(*(remember(client, name, each) for name, client in clients.items()))
             acknowledged = {path for paths in written for path in paths}
             assert len(acknowledged) == each * len(clients)

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import httpx
 
-from tests.gateway.test_processes import answers, free_port, wait_until
+from tests.daemons.real import free_port
+from tests.gateway.test_processes import answers, wait_until
 from tests.served import messages_of, raw_call
 
 Platform = Literal["embedded", "daemon"]

@@ -14,8 +14,9 @@ import pytest
 
 from gateway.app.embedded import EmbeddedBrain
 from gateway.ingest.web_page import Page
+from tests.daemons.real import free_port
 from tests.gateway.app.hostile_files import HOSTILE, MIB
-from tests.gateway.test_processes import answers, free_port, wait_until
+from tests.gateway.test_processes import answers, wait_until
 
 BRAIN = "/v1/brains/main"
 # Of the brain's own process, whatever it was sent; before anything is sent it has some sixty.

@@ -14,11 +14,7 @@ from gateway.app.embedded import embedder_of, sentences_of
 from gateway.app.gateway import deadlines_of
 from gateway.app.startup import CannotStart, check_data_dir, listening_socket, say
 from gateway.config.settings import load
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+from tests.daemons.real import free_port
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -58,7 +58,7 @@ def ran(environment: dict[str, str], directory: Path) -> Ran:
         "platform for all": (["platform", "--host", "0.0.0.0"], {}),
         "port in use": (["serve", "--port", "{taken}"], {}),
         "address of another": (
-            ["serve", "--host", "a..b"],
+            ["serve", "--host", "192.0.2.1"],
             {"BRAINS_TOKEN": "0123456789abcdef", "BRAINS_ALLOWED_HOSTS": "a.example"},
         ),
         "stdio without directory": (["stdio"], no_directory),
@@ -186,7 +186,7 @@ def test_a_port_in_use_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
 @pytest.mark.slow
 def test_an_address_of_another_machine_is_one_sentence_and_exit_code_1(ran: Ran) -> None:
     said = complaint(ran["address of another"], 1)
-    assert said == "a..b is not an address of this machine: choose another with --host."
+    assert said == "192.0.2.1 is not an address of this machine: choose another with --host."
 
 
 @pytest.mark.parametrize("command", ["stdio", "platform"])

@@ -38,7 +38,11 @@ class Answering:
 
     def _serve(self) -> None:
         while self._answers:
-            connection, _ = self._listening.accept()
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                # The test has ended.
+                return
             self.connections += 1
             # A client may leave without reading all of a long answer.
             with connection, connection.makefile("rb") as said, suppress(OSError):
