@@ -20,8 +20,12 @@ _CREDENTIAL_PROVIDER: Final = "_CREDENTIAL_PROVIDER"
 
 def is_plain(url: str) -> bool:
     """Whether a collector is reached without TLS, and nothing that `requests` would look up can matter."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname is None or parts.username is not None:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None or parts.username is not None or parts.port == 0:
+            return False
+    except ValueError:
+        # It has a port or a host that cannot be. `requests` says so when spans are sent.
         return False
     if any(name.startswith("OTEL_") and name.endswith(_CREDENTIAL_PROVIDER) for name in os.environ):
         return False

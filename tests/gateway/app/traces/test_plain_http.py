@@ -121,6 +121,9 @@ def test_a_collector_that_is_silent_is_left_in_time(monkeypatch: pytest.MonkeyPa
         ("https://collector/v1/traces", False),
         ("http://user:secret@collector/v1/traces", False),
         ("collector:4318", False),
+        ("http://collector:99999/v1/traces", False),
+        ("http://collector:port/v1/traces", False),
+        ("http://[collector/v1/traces", False),
     ],
 )
 def test_only_plain_http_is_ours(url: str, is_so: bool, monkeypatch: pytest.MonkeyPatch) -> None:
